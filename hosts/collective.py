@@ -204,6 +204,14 @@ class Sum:
             self.then(self)
 
 
+class Noted(Protocol):
+    """What a collective notes of when things happen."""
+
+    def since(self, start: float) -> list[tuple[Any, ...]]:
+        """Rows that begin with seconds since `start`."""
+        ...
+
+
 class Summing(ABC):
     """All-reduces, until one fails: after that it is unknown what the others have, and every further one is refused.
 
@@ -273,6 +281,10 @@ class Summing(ABC):
             with suppress(Exception):
                 self._guarded(lambda: self._attend(interrupt))
 
+    def note(self) -> Noted | None:
+        """Begin to note when things happen; None where the scheme does not."""
+        return None
+
     def _guarded(self, step: Any) -> None:
         try:
             step()
@@ -312,5 +324,7 @@ class Collective(Protocol):
     def advance(self, started: Sum, interrupt: int = NEVER) -> bool: ...
 
     def attend(self, interrupt: int) -> None: ...
+
+    def note(self) -> Noted | None: ...
 
     def close(self) -> None: ...

@@ -66,6 +66,7 @@ class Place:
     uplinks: list[float] = field(default_factory=list)  # likewise, of each rack's uplink
     groups: list[int] = field(default_factory=list)  # of workers by rank, where racks are machines: their PCIe switches
     nic: int | None = None  # that of a machine's network interface, if it is at one
+    root: str = ""  # the switch above the racks that is the job's; empty where there is none
     port: int | None = None  # UDP, of the workers' packets, where it is not the scheme's own
     driver: Driver = SOCKETS  # which the process that has the place chooses
 
@@ -82,7 +83,7 @@ class Place:
 
     def dumps(self) -> str:
         """As text, for an environment variable."""
-        named = "peers", "server_racks", "switches", "control", "rates", "uplinks", "groups", "nic", "port"
+        named = "peers", "server_racks", "switches", "control", "rates", "uplinks", "groups", "nic", "root", "port"
         fields = {name: getattr(self, name) for name in named}
         own = {"scheme": self.scheme.source, "settings": self.settings.model_dump(), "membership": asdict(self.membership)}
         return json.dumps(fields | own)

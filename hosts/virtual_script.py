@@ -178,6 +178,9 @@ class SimulatedSums:
             keep(pending, Sum(values.reshape(-1), values.shape, total=answer.total, version=answer.version))
         return pending
 
+    def note(self) -> None:
+        """Nothing: the simulation knows."""
+
     def end(self, patience: float) -> bool:
         """Nothing is under way."""
         return True

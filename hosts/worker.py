@@ -17,13 +17,11 @@ import torch.distributed as dist
 
 from inalab.hosts.collective import AggregationError, Counters
 from inalab.hosts.coordination import LOST, connect_worker
-from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.gloo import explain
 from inalab.hosts.groups import LaunchedGroups
 from inalab.hosts.launch_files import LaunchFiles
 from inalab.hosts.messages import Abort, Done, Failure, Hello, Start
 from inalab.hosts.place import Place, serve
-from inalab.hosts.stream.timeline import Timeline
 from inalab.hosts.torch_backend import InaProcessGroup, Options, joined
 from inalab.hosts.training.asynchronous import AsynchronousTrainer
 from inalab.hosts.training.pipeline import ASYNCHRONOUS, OF_TORCH
@@ -50,7 +48,7 @@ class WorkerSettings:
     coordinator: tuple[str, int]
     secret: bytes
     training: TrainingSettings
-    timeline: bool = False  # note packets in bins of time
+    timeline: bool = False  # note when packets or steps are, where the scheme can
     folder: Path | None = None  # where workers form groups (hosts.groups) and note their calls, if the training has such
 
 
@@ -80,12 +78,10 @@ def run_worker(settings: WorkerSettings) -> int:
     try:
         trainer = _trainer(settings.training.pipeline)(settings.training, rank, place.membership.size)
         group = _meet(settings, pulse)
-        timeline = Timeline()
-        if settings.timeline and group.channel and isinstance(group.channel.collective, StreamDriver):
-            group.channel.collective.core.timeline = timeline
+        timeline = group.channel.collective.note() if settings.timeline and group.channel else None
         for step in trainer.run(group.sum, counters, wait_for_start):
             connection.send(step)
-        connection.send(Done(rank, trainer.digest(), trainer.counted, timeline.since(0.0)))
+        connection.send(Done(rank, trainer.digest(), trainer.counted, timeline.since(0.0) if timeline else []))
         return 0
     except EOFError:
         return 1  # the coordinator is gone

@@ -50,8 +50,10 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
 
     apply {
         bit<1> lost;
+        bit<1> ordinary = 1;
         loss_in.apply(standard.ingress_port, lost);
         if (lost == 1) {
+            ordinary = 0;
             mark_to_drop(standard);
         } else if (hdr.switchml.isValid() || (hdr.udp.isValid() && hdr.udp.dst == UDP_PORT_SWITCHML)) {
             well_formed.apply(hdr, meta, standard);
@@ -77,10 +79,12 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
                     shape.apply(hdr, meta.whole);
                 }
                 sender.apply(hdr, meta, standard, next);
-            } else {
+            } else if (meta.passes_by == 0) {
                 mark_to_drop(standard);
             }
-        } else {
+            ordinary = meta.passes_by;
+        }
+        if (ordinary == 1) {
             bit<1> refused;
             source_guard.apply(hdr, standard, refused);
             if (refused == 1) {
@@ -99,7 +103,7 @@ control SwitchMLEgress(inout headers_t hdr, inout metadata_t meta, inout standar
 
     apply {
         bit<1> lost;
-        if (hdr.switchml.isValid()) {
+        if (hdr.switchml.isValid() && meta.passes_by == 0) {
             if (standard.egress_rid != 0) {
                 addresser.apply(hdr, meta, standard);
             }

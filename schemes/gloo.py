@@ -17,7 +17,7 @@ class Gloo(ScheduledOverTcp):
     name = "gloo"
     all_to_all = True
     look = Look("Gloo", "#4f9d69", "D")
-    native, driven = True, False
+    native, driven, timeline = True, False, False
 
     def elastic(self, settings: Any) -> bool:
         """On real networks, as a sum of its own group."""

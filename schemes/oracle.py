@@ -26,9 +26,14 @@ def load(schedule: Schedule, plan: NetworkPlan, size: float) -> list[Counter[Hop
 
 
 def seconds(schedule: Schedule, plan: NetworkPlan, size: float) -> float:
-    """The least time: in each step the busiest link decides. Links without a rate take no time."""
+    """The least time."""
+    return sum(of_steps(schedule, plan, size))
+
+
+def of_steps(schedule: Schedule, plan: NetworkPlan, size: float) -> list[float]:
+    """Likewise, of each step: the busiest link decides. Links without a rate take no time."""
     rates = {link.number: link.rate for link in plan.links}
-    return sum(
+    return [
         max((8 * size_ / (rate * 1e6) for (link, _), size_ in step.items() if (rate := rates[link])), default=0.0)
         for step in load(schedule, plan, size)
-    )
+    ]

@@ -128,12 +128,13 @@ class Scheme:
     operations: tuple[Operation, ...] = (Operation.SUM,)  # of its group; Gloo carries what a script calls beside them
     native = False  # PyTorch's own group sums, over Gloo
     keeps_weights = False  # its group has the operations KEEP, CHANGE and FETCH (hosts.collective), for pipeline asynchronous
+    of_machines = False  # it sums inside machines with several GPUs, and then between machines
     sums = True  # gradients, for all other pipelines and for scripts
     serves_on_workers = False  # a server runs on every worker's host, too
     outlives_workers = False  # those that are left go on when one dies
     managed = False  # a process on the management network manages its jobs, on the host of each one's first server
     driven = False  # its nodes use nothing but their place's driver, and so can run in virtual time
-    timeline = False  # its workers note packets in bins of time (hosts.stream.timeline)
+    timeline = False  # its workers note when packets (hosts.stream.timeline) or steps of a schedule (hosts.tcp.pairwise) are
     by_priority = False  # a sum that is more urgent overtakes those that began before it
     resends_without_loss = False  # a packet may be sent again although none was lost
 

@@ -98,7 +98,7 @@ class ScheduledOverTcp(OverTcp):
     """Nodes follow a schedule (hosts.tcp.schedules): which block of the tensor goes from whom to whom, in which step."""
 
     simulation = Simulation.MESSAGES
-    driven = True
+    driven = timeline = True
 
     @abstractmethod
     def schedule(self, nodes: Nodes) -> Schedule:
@@ -110,11 +110,13 @@ class ScheduledOverTcp(OverTcp):
             self.schedule(self.nodes(plan, job.plan.hosts, job.plan.servers, job.settings))
 
     def _of(self, place: Place) -> Schedule:
+        return self.schedule(self.nodes_around(place))
+
+    @staticmethod
+    def nodes_around(place: Place) -> Nodes:
+        """Of the job that a node has its place in."""
         workers = place.membership.size
-        whole = Nodes(
-            workers, len(place.peers) - workers, place.rates, place.racks, place.groups, place.nic, place.settings
-        )  # fmt: skip
-        return self.schedule(whole)
+        return Nodes(workers, len(place.peers) - workers, place.rates, place.racks, place.groups, place.nic, place.settings)
 
     @staticmethod
     def nodes(plan: NetworkPlan, workers: Sequence[HostPlan], servers: Sequence[HostPlan], settings: Any) -> Nodes:

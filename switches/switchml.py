@@ -95,6 +95,11 @@ def admit(
         _own(commands, number, links)
 
 
+def pass_by(commands: Commands, number: int) -> None:
+    """For a switch that has no part in a job: its packets are forwarded."""
+    commands.add(f"table_add admission.jobs pass_by {number} =>")
+
+
 def _connect(commands: Commands, number: int, message: int, children: list[Child], parent: Parent | None) -> None:
     """Where the queue pairs of a job lead, over RoCE (p4/include/switchml/roce_sender.p4)."""
     commands.add(f"table_add queue_pair.messages set_message {number + 1} => {message}")

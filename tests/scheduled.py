@@ -7,7 +7,6 @@ from functools import partial
 
 from inalab.hosts.tcp.schedules import Nodes, Schedule
 from inalab.schemes import registry
-from inalab.schemes.byteps_machine import BytePSMachine
 from inalab.schemes.tcp import Scheduled
 
 
@@ -19,5 +18,5 @@ def _in_one_rack(scheme: Scheduled, workers: int, servers: int) -> Schedule:
 SCHEDULES: dict[str, Callable[[int, int], Schedule]] = {
     name: partial(_in_one_rack, scheme)
     for name in registry.names()
-    if isinstance(scheme := registry.find(name), Scheduled) and not scheme.native and not isinstance(scheme, BytePSMachine)
+    if isinstance(scheme := registry.find(name), Scheduled) and not scheme.native and not scheme.of_machines
 }

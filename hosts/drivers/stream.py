@@ -8,6 +8,7 @@ from typing import Protocol
 from inalab.hosts.collective import AggregationError, Sum, Summing
 from inalab.hosts.drivers.driver import Address, Driver, carry_out
 from inalab.hosts.stream.stream import Absence, Question, Stream
+from inalab.hosts.stream.timeline import Timeline
 
 PULSE = 0.5  # seconds without a result after which the pulse is felt
 
@@ -75,6 +76,10 @@ class StreamDriver(Summing):
                 self.pulsed = now
                 if reason := self._reason():
                     core.give_up(reason, now)
+
+    def note(self) -> Timeline:
+        self.core.timeline = Timeline()
+        return self.core.timeline
 
     def _receive(self) -> None:
         """Take in all that is there and send what it releases."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Protocol
@@ -87,11 +87,12 @@ def machines(nodes: Nodes) -> list[Machine]:
     return found
 
 
-def checked(nodes: Nodes, strategy: Strategy, between: Between) -> Schedule:
+def checked(nodes: Nodes, strategy: Strategy, between: Between | None) -> Schedule:
     """The schedule. Raises ValueError where the strategy cannot be followed, or does not give all GPUs the sum of all."""
     try:
         whole = schedule(nodes, strategy, between)
-        lacking = unserved(whole, nodes.workers, nodes.servers)
+        by_network = summed(nodes, strategy) if between is None else {}
+        lacking = unserved(whole, nodes.workers, nodes.servers, by_network)
     except ValueError:
         raise
     except Exception as error:
@@ -101,11 +102,16 @@ def checked(nodes: Nodes, strategy: Strategy, between: Between) -> Schedule:
     return whole
 
 
-def unserved(whole: Schedule, workers: int, servers: int) -> list[int]:
-    """The workers that do not end with every worker's part of every block once: each gives a number of its own, drawn from many."""
+def unserved(whole: Schedule, workers: int, servers: int, by_network: Mapping[int, range] | None = None) -> list[int]:
+    """The workers that do not end with every worker's part of every block once: each gives a number of its own, drawn from many.
+
+    `by_network` are blocks that the network sums over all servers, by the step.
+    """
     own = np.random.default_rng(1).integers(1, 1 << 40, workers)
     held = np.repeat(np.append(own, np.zeros(servers, np.int64))[:, None], blocks(whole), axis=1)
-    for step in whole:
+    for number, step in enumerate(whole):
+        blocks_summed = (by_network or {}).get(number, range(0))
+        sums = held[workers:, blocks_summed].sum(0)
         for m in step:
             if not (0 <= m.source < len(held) and 0 <= m.destination < len(held) and m.block >= 0 and m.source != m.destination):
                 raise ValueError(f"the strategy has a move that cannot be: {m}")
@@ -114,30 +120,54 @@ def unserved(whole: Schedule, workers: int, servers: int) -> list[int]:
             for m, value in zip(step, came, strict=True):
                 if m.add != replaces:
                     held[m.destination, m.block] = value + (0 if replaces else held[m.destination, m.block])
+        held[workers:, blocks_summed] = sums
     return [worker for worker in range(workers) if not (held[worker] == own.sum()).all()]
 
 
-def schedule(nodes: Nodes, strategy: Strategy, between: Between) -> Schedule:
+def schedule(nodes: Nodes, strategy: Strategy, between: Between | None) -> Schedule:
     """Each block goes through all stages, a step each. Blocks of a piece go together: one for each service and shard, so that all
-    links are busy. A piece goes behind another."""
-    all_machines = machines(nodes)
-    shards = {strategy.shards(machine) for machine in all_machines}
-    if len(shards) != 1:
-        raise ValueError("the machines are not alike: give all of them the same number of GPUs")
-    count, n, memories = shards.pop(), len(all_machines), [machine.memory for machine in all_machines]
-    if not (isinstance(count, int) and 1 <= count <= MOST_SHARDS):
-        raise ValueError(f"the strategy cuts a tensor into {count!r} shards: from 1 to {MOST_SHARDS} are possible")
+    links are busy. A piece goes behind another. Without `between` the network sums, as `summed` says."""
+    all_machines, count = _alike(nodes, strategy)
+    n, memories = len(all_machines), [machine.memory for machine in all_machines]
+    owners, depth = (1, _depth(all_machines, strategy, count)) if between is None else (n, 0)
     steps: Schedule = []
-    for piece, owner in product(range(PIECES), range(n)):
+    for piece, owner in product(range(PIECES), range(owners)):
         for shard in range(count):
-            block = (piece * n + owner) * count + shard
+            block = (piece * owners + owner) * count + shard
             stages = _together([strategy.gather(machine, block, shard) for machine in all_machines])
-            stages += between(memories, owner, block) if n > 1 else []
+            if between is None:
+                stages += [[] for _ in range(depth + 1 - len(stages))]
+            elif n > 1:
+                stages += between(memories, owner, block)
             stages += _together([strategy.spread(machine, block, shard) for machine in all_machines])
             steps += [[] for _ in range(piece + len(stages) - len(steps))]
             for step, stage in enumerate(stages, start=piece):
                 steps[step] += stage
     return steps
+
+
+def summed(nodes: Nodes, strategy: Strategy) -> dict[int, range]:
+    """The blocks that the network sums over all machines' memories, by the step: a piece's as soon as all of it is there."""
+    all_machines, count = _alike(nodes, strategy)
+    depth = _depth(all_machines, strategy, count)
+    return {depth + piece: range(piece * count, (piece + 1) * count) for piece in range(PIECES)}
+
+
+def _alike(nodes: Nodes, strategy: Strategy) -> tuple[list[Machine], int]:
+    """The machines, and into how many shards all of them cut a tensor. Raises ValueError."""
+    all_machines = machines(nodes)
+    shards = {strategy.shards(machine) for machine in all_machines}
+    if len(shards) != 1:
+        raise ValueError("the machines are not alike: give all of them the same number of GPUs")
+    count = shards.pop()
+    if not (isinstance(count, int) and 1 <= count <= MOST_SHARDS):
+        raise ValueError(f"the strategy cuts a tensor into {count!r} shards: from 1 to {MOST_SHARDS} are possible")
+    return all_machines, count
+
+
+def _depth(all_machines: list[Machine], strategy: Strategy, count: int) -> int:
+    """Steps after which all of a piece is in the machines' memories."""
+    return max(len(strategy.gather(machine, shard, shard)) for machine in all_machines for shard in range(count))
 
 
 def _together(of_machines: list[list[Stage]]) -> list[Stage]:

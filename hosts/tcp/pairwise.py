@@ -6,6 +6,7 @@ import selectors
 import struct
 from collections import defaultdict, deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,18 @@ CHUNK = 1 << 18  # bytes that are handed to or taken from a connection at once
 Parts = deque[memoryview]  # of a message
 
 
+@dataclass
+class StepTimes:
+    """When steps of sums began and how long they took. Sums are numbered from 0."""
+
+    sums: int = 0
+    noted: list[tuple[float, int, int, float]] = field(default_factory=list)  # begun, sum, step, seconds
+
+    def since(self, start: float) -> list[tuple[Any, ...]]:
+        """(seconds since `start`, sum, step, seconds that it took)."""
+        return [(begun - start, number, step, round(took, 6)) for begun, number, step, took in self.noted]
+
+
 class Node:
     """One node of a schedule, and its connections. Not thread-safe.
 
@@ -39,6 +52,7 @@ class Node:
         self.counters = Counters()
         self.connections = meeting.connections
         self.unannounced: set[int] = set()  # partners that have not announced what they sum
+        self.times: StepTimes | None = None
         self.interrupt = NEVER  # a descriptor that is readable when there may be a reason to give up
         if self.pulse is not None:
             for made in self.connections.values():
@@ -65,7 +79,12 @@ class Node:
         """Take all steps. `announcement` goes before the first data to partners, and must be before the first of some."""
         unannounced, self.unannounced = set(to), set(of)
         for number, step in enumerate(self.schedule):
+            begun = self.driver.monotonic()
             self._step(number, step, blocks, announcement, unannounced)
+            if self.times is not None:
+                self.times.noted.append((begun, self.times.sums, number, self.driver.monotonic() - begun))
+        if self.times is not None:
+            self.times.sums += 1
 
     def _step(self, number: int, step: list[Move], blocks: NDArray[Any], announcement: bytes, unannounced: set[int]) -> None:
         """One step; `unannounced` are the partners that this node has not sent its announcement yet."""
@@ -182,6 +201,10 @@ class Pairwise(Node, Summing):
             raise _missing(group.membership, error) from None
         Node.__init__(self, group, schedule, meeting)
 
+    def note(self) -> StepTimes:
+        self.times = StepTimes()
+        return self.times
+
     def _start(self, started: Sum) -> None:
         """Nothing: a sum has the connections for itself."""
 
@@ -205,6 +228,12 @@ class Server(Node):
     @classmethod
     def of_next_group(cls, group: Group, schedule: Schedule, over: Callable[[], bool]) -> Server | None:
         """The server of the next group of workers that connects; None once `over`. Raises AggregationError."""
+        meeting = cls.met(group, schedule, over)
+        return None if meeting is None else cls(group, schedule, meeting)
+
+    @classmethod
+    def met(cls, group: Group, schedule: Schedule, over: Callable[[], bool]) -> Meeting | None:
+        """Its connections."""
         size = group.membership.size
         partners = cls.partners(group.membership, schedule)
         servers = {rank for rank in partners if rank >= size}
@@ -214,7 +243,7 @@ class Server(Node):
                 meeting.connections |= group.beside(servers, SERVERS_PORT, meeting.epoch).connections
         except MeetingError as error:
             raise _missing(group.membership, error) from None
-        return None if meeting is None else cls(group, schedule, meeting)
+        return meeting
 
     def serve(self) -> None:
         """Take part in every sum that the workers announce, until they leave; raises AggregationError.

@@ -162,7 +162,7 @@ class TrialSettings(WithSchemes, SimulationSettings, StragglerSettings, FaultSet
     slots: int | None = Field(
         None, description="chunks under way: a pool's slots, or a window; unless set, as many as fill the slowest link"
     )
-    timeline: bool = Field(False, description="note packets in bins of 10 ms, where the scheme can")
+    timeline: bool = Field(False, description="note packets in bins of 10 ms, or steps of a schedule, where the scheme can")
     jobs: tuple[JobSettings, ...] = Field((), description="several jobs on one network; each has what differs from the above")
     patience: float = Field(30.0, gt=0, le=86_400, description="seconds without progress before a worker gives up")
 
@@ -295,9 +295,11 @@ class TrialSettings(WithSchemes, SimulationSettings, StragglerSettings, FaultSet
                 scheme.check([job for job in jobs if job.scheme is scheme], plan)
         except (TopologyError, ValueError) as error:
             raise SettingsError(str(error)) from None
-        if plan.inner and (adding := sorted({job.scheme.name for job in jobs if job.scheme.program})):
+        adding = sorted({job.scheme.name for job in jobs if job.scheme.program and not job.scheme.of_machines})
+        if plan.inner and adding:
+            fitting = ", ".join(name for name in registry.names() if registry.find(name).of_machines)
             raise SettingsError(
-                f"scheme {adding[0]} adds in switches, and those inside machines only forward: choose another scheme"
+                f"scheme {adding[0]} adds in switches, and those inside machines only forward: choose one of {fitting}"
             )
         sizes = [job.plan.size for job in jobs]
         if not all(sizes):
@@ -329,7 +331,7 @@ class TrialSettings(WithSchemes, SimulationSettings, StragglerSettings, FaultSet
         scheme = self.of_scheme()
         self.scheme_settings()
         if self.timeline and not scheme.timeline:
-            raise SettingsError(f"scheme {self.scheme} has no timeline of packets: leave timeline out, or choose another scheme")
+            raise SettingsError(f"scheme {self.scheme} notes no timeline: leave timeline out, or choose another scheme")
         streams = {name: value for name in ("k", "slots") if (value := getattr(self, name)) is not None}
         make_settings(StreamSettings, streams)  # the switches are compiled for k, whatever the scheme
         if self.pipeline not in PIPELINES:

@@ -99,7 +99,7 @@ class JobRun:
             self._compare(scheme)
         self.steps = sorted((step.since(started) for step in self.steps), key=lambda step: (step.number, step.rank))
         for rank, done in self.done.items():
-            timeline = [[round(when - started, 3), *counts] for when, *counts in done.timeline]
+            timeline = [[round(when - started, 6), *counts] for when, *counts in done.timeline]
             self.done[rank] = replace(done, timeline=timeline)
 
     def _compare(self, scheme: str) -> None:

@@ -20,12 +20,12 @@ def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan) -> Place:
     membership = Membership(
         job.number, job.rank(host), job.size, job.members(plan.topology.racks), plan.racks_of_pods(), list(job.called)
     )
-    switches = [rack.station.ip for rack in plan.racks]
+    switches, root = [rack.station.ip for rack in plan.racks], plan.root(job.number)
     peers, control = [h.station.ip for h in job.everyone], [h.management_ip for h in job.everyone]
     racks, rates = [s.rack for s in job.servers], plan.rates(job.everyone)
     return Place(
         admitted.scheme, admitted.settings, membership, peers, racks, switches, control, rates, plan.uplink_rates(),
-        plan.groups(job.hosts), plan.topology.nic, job.port,
+        plan.groups(job.hosts), plan.topology.nic, root.station.ip if root else "", job.port,
     )  # fmt: skip
 
 

@@ -15,15 +15,13 @@ from typing import Any
 import torch
 
 from inalab.hosts.background import DISCARD_PORT
-from inalab.hosts.collective import AggregationError, Collective, node_name
-from inalab.hosts.drivers.stream import StreamDriver
+from inalab.hosts.collective import AggregationError, Collective, Noted, node_name
 from inalab.hosts.drivers.virtual import EPOCH, VirtualHost
 from inalab.hosts.drivers.virtual_time import Event, Process, StuckError, VirtualTime
 from inalab.hosts.ethernet import PHYSICAL_BYTES
 from inalab.hosts.in_turn import InTurn
 from inalab.hosts.messages import Done, Failure, FromWorker, Hello, Lost, Message
 from inalab.hosts.place import Place, Serving
-from inalab.hosts.stream.timeline import Timeline
 from inalab.hosts.training.asynchronous import AsynchronousTrainer
 from inalab.hosts.training.pipeline import ASYNCHRONOUS
 from inalab.hosts.training.trainer import Trainer
@@ -290,9 +288,7 @@ class VirtualTrial:
             kind = AsynchronousTrainer if run.settings.pipeline == ASYNCHRONOUS else Trainer
             trainer = kind(training(run.settings, self.seed), rank, size, driver, partial(exact.sum, rank))
             collective = place.scheme.join(place, EPOCH, lambda: run.reason() if run.failures else None)
-            timeline = Timeline()
-            if run.settings.timeline and isinstance(collective, StreamDriver):
-                collective.core.timeline = timeline
+            timeline = collective.note() if run.settings.timeline else None
             self._train(run, trainer, collective, timeline, driver)
         except AggregationError as error:
             self._hear(run, Failure(run.plan.number, rank, str(error), error.incomplete, error.missing))
@@ -300,7 +296,7 @@ class VirtualTrial:
             self.failing_until = min(self.failing_until, self.time.now + GRACE)
         self.working -= 1
 
-    def _train(self, run: JobRun, trainer: Trainer, collective: Collective, timeline: Timeline, driver: VirtualHost) -> None:
+    def _train(self, run: JobRun, trainer: Trainer, collective: Collective, timeline: Noted | None, driver: VirtualHost) -> None:
         sums = InTurn(collective, driver)
         sums.begin()
 
@@ -310,7 +306,7 @@ class VirtualTrial:
 
         for step in trainer.run(sums.sum, lambda: collective.counters, wait_for_start):
             self._hear(run, step)
-        self._hear(run, Done(trainer.rank, trainer.digest(), trainer.counted, timeline.since(0.0)))
+        self._hear(run, Done(trainer.rank, trainer.digest(), trainer.counted, timeline.since(0.0) if timeline else []))
         sums.end(0.0)
 
     def _hear(self, run: JobRun, message: FromWorker) -> None:

@@ -20,7 +20,9 @@ from inalab.topologies.catalog import TOPOLOGIES
 from tests.network.running import run_trial
 from tests.network.test_trials import SMALL, trial, worker_pid
 
-OTHERS = [name for name in registry.names() if name not in ("switchml", "byteps-machine") and registry.find(name).sums]
+OTHERS = [
+    name for name in registry.names() if name != "switchml" and registry.find(name).sums and not registry.find(name).of_machines
+]
 
 
 @pytest.mark.parametrize("scheme", OTHERS)
@@ -35,10 +37,17 @@ def test_training_over_another_scheme_learns_as_over_switchml(scheme: str, targe
     assert result["metrics"]["final_test_loss"] == pytest.approx(switched["metrics"]["final_test_loss"], rel=1e-3)
 
 
-@pytest.mark.parametrize(("topology", "strategy"), [("pcie-machines", "cpu-assisted"), ("nvlink-machines", "nvlink-reduce")])
-def test_machines_with_several_gpus_learn_as_well(topology: str, strategy: str, target: Target) -> None:
+@pytest.mark.parametrize(
+    ("scheme", "topology", "strategy"),
+    [
+        ("byteps-machine", "pcie-machines", "cpu-assisted"),
+        ("byteps-machine", "nvlink-machines", "nvlink-reduce"),
+        ("switchml-machine", "pcie-machines", "cpu-assisted"),
+    ],
+)
+def test_machines_with_several_gpus_learn_as_well(scheme: str, topology: str, strategy: str, target: Target) -> None:
     """Links between machines lose packets, and those inside do not."""
-    its = {"topology": topology, "scheme": "byteps-machine", "strategy": strategy, "workers": 4}
+    its = {"topology": topology, "scheme": scheme, "strategy": strategy, "workers": 4}
     plain, lossy, racks = trial(target, **its), trial(target, **its, loss=0.02), trial(target, scheme="ring", workers=4)
     assert lossy["metrics"]["model_digest"] == plain["metrics"]["model_digest"]
     assert lossy["metrics"]["loss_achieved"] > 0

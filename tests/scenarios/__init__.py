@@ -24,7 +24,7 @@ def scenarios() -> dict[str, Scenario]:
             network.forwarded(), network.guarded(), network.marked(),
             network.lossy("loss-bernoulli", Loss.bernoulli(0.2)), network.lossy("loss-gilbert-elliott", Loss.gilbert_elliott(0.2, 5)),
             *(switchml.one_level(workers) for workers in (1, 2, 3)), switchml.two_levels(), switchml.queries(), switchml.turned_away(),
-            switchml.restart(), switchml.bare(), switchml.parts(),
+            switchml.restart(), switchml.bare(), switchml.parts(), switchml.passing(),
             *(rdma.messages(size, has_parent) for size in (1, 4) for has_parent in (False, True)),
             rdma.ahead(), rdma.restart(), rdma.turned_away(),
             *(atp.one_level(level, workers) for level in (0, 1) for workers in (1, 2, 3)), atp.queries(0), atp.queries(1), atp.restart(),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from inalab.hosts.switchml import wire
+from inalab.switches.forwarding import forwarding
 from tests import ptf as suite
 from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, vector, worker_station
 from tests.scenarios.scenario import Scenario
@@ -165,6 +166,27 @@ def turned_away() -> Scenario:
     broken[24] ^= 0xFF  # the IPv4 checksum
     packets += [(0, bytes(broken)), (1, job.update(1, 0, 0, vector(4)))]
     return of_switchml("switchml-turned-away", job.commands(), packets)
+
+
+def passing() -> Scenario:
+    """A job that is aggregated elsewhere: all of its packets are forwarded, but not with the address of another host, not back to
+    where a flooded one came from, and none that is no packet. Another job is admitted, and a third one unknown."""
+    passes, own = TestJob(2), TestJob(2, number=1, base=8)
+    stations = [worker_station(w) for w in range(3)]
+    routes = {s.mac: port for port, s in enumerate(stations)} | {SWITCH.mac: PARENT_PORT}
+    commands = forwarding(range(3), routes, {0: stations[0], 1: stations[1]})
+    commands += [*own.commands(commands), f"table_add admission.jobs pass_by {passes.number} =>"]
+    update, everyone = passes.update(0, 0, 0, vector(1)), replace(SWITCH, mac="ff:ff:ff:ff:ff:ff")
+    down = {"job": 0, "worker": 0, "slot": 0, "chunk": 0, "version": 0}
+    packets = [(0, update), (1, update), (0, update[:-1]), (0, update + b"padding"), (0, passes.update(0, 3000, 0, vector(1)))]
+    for kind, numbers in ((wire.KIND_UPDATE, [77]), (wire.KIND_RESULT, vector(5)), (wire.KIND_QUERY, []), (wire.KIND_STATUS, [])):
+        its = {**down, "kind": kind}
+        packets += [(0, frame(stations[0], to, its, numbers)) for to in (SWITCH, stations[1], everyone)]
+        packets += [(2, frame(SWITCH, to, its, numbers)) for to in (stations[0], everyone)]
+        packets += [(0, frame(SWITCH, stations[1], its, numbers)), (0, frame(stations[0], SWITCH, {**its, "epoch": 0}, numbers))]
+    packets += [(w, own.update(w, 0, 0, vector(w))) for w in range(2)]
+    packets.append((0, TestJob(2, number=2).update(0, 0, 0, vector(1))))
+    return of_switchml("switchml-passing", commands, packets)
 
 
 def restart() -> Scenario:

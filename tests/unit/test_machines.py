@@ -16,7 +16,8 @@ from inalab.hosts.machines.inside import BETWEEN, PIECES, Machine, Stage, checke
 from inalab.hosts.tcp.pairwise import ANNOUNCEMENT
 from inalab.hosts.tcp.schedules import Move, Nodes, Schedule, blocks
 from inalab.schemes import oracle
-from inalab.schemes.byteps_machine import SCHEME, STRATEGIES, strategy_of
+from inalab.schemes.byteps_machine import SCHEME
+from inalab.schemes.of_machines import STRATEGIES, OfMachines, strategy_of
 from inalab.switches.embedded.build import build
 from inalab.testbed.campaign.identity import foreign_files
 from inalab.testbed.plan.experiment import Trial
@@ -35,6 +36,14 @@ SHAPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+NETWORK = "network"  # sums between machines, by SwitchML
+
+
+def between_by(between: str) -> dict[str, Any]:
+    """Settings."""
+    return {"scheme": "switchml-machine"} if between == NETWORK else {"scheme": "byteps-machine", "between": between}
+
+
 def made(topology: str, machines: int = 2, gpus: int = 4, **changes: Any) -> TrialSettings:
     whole = {"scheme": "byteps-machine", "topology": topology, "racks": machines, "workers": gpus, "steps": 2, "compute_ms": 5.0}
     settings: TrialSettings = make_settings(TrialSettings, whole | RATES | SHAPES[topology] | changes)
@@ -44,8 +53,9 @@ def made(topology: str, machines: int = 2, gpus: int = 4, **changes: Any) -> Tri
 
 def carried(settings: TrialSettings) -> tuple[NetworkPlan, dict[Hop, float]]:
     """What each link carries for a sum, in tensors."""
-    plan, found = settings.plan(), Counter[Hop]()
-    for step in oracle.load(SCHEME.on(plan, settings.scheme_settings()), plan, 1.0):
+    plan, found, scheme = settings.plan(), Counter[Hop](), settings.of_scheme()
+    assert isinstance(scheme, OfMachines)
+    for step in oracle.load(scheme.on(plan, settings.scheme_settings()), plan, 1.0):
         found.update(step)
     return plan, dict(found)
 
@@ -122,19 +132,23 @@ def _data(frame: bytes) -> int:
         ("pcie-machines", "local-ring", "ring"),
         ("nvlink-machines", "nvlink-reduce", "services"),
         ("flat-machines", "cpu-assisted", "ring"),
+        ("pcie-machines", "cpu-assisted", NETWORK),
+        ("nvlink-machines", "nvlink-reduce", NETWORK),
     ],
 )
 def test_every_link_carries_its_formula_to_the_byte(topology: str, strategy: str, between: str) -> None:
     """The difference of a training of one step more: a sum's data, and the words that announce it to every partner."""
     octets = []
     for steps in (2, 3):
-        settings = made(topology, strategy=strategy, between=between, steps=steps, workload=f"tensor-{4 * PIECES * 2 * 100}")
+        settings = made(topology, strategy=strategy, **between_by(between), steps=steps, workload=f"tensor-{4 * PIECES * 2 * 100}")
         trial = Counting(settings)
         assert trial.run()["valid"]
         trial.time.end()
         octets.append(trial.octets)
     plan, loads = carried(settings)
-    moves = [m for step in SCHEME.on(plan, settings.scheme_settings()) for m in step]
+    scheme = settings.of_scheme()
+    assert isinstance(scheme, OfMachines)
+    moves = [m for step in scheme.on(plan, settings.scheme_settings()) for m in step]
     partners = {(m.source, m.destination) for m in moves} | {(m.destination, m.source) for m in moves}
     announced = Counter[Hop]()
     for source, destination in ((a, b) for a, b in partners if a < len(plan.hosts) or b >= len(plan.hosts)):
@@ -235,17 +249,20 @@ def test_a_sender_is_at_another_switch_than_the_network_interface_whichever_gpus
         strategy.gather(Machine({0: [0, 1]}, 2, nic=0), 0, 0)
 
 
-@pytest.mark.parametrize("elements", [(100, 101), (128, 100_000), (100, 99)])
-def test_machines_that_sum_different_tensors_end_in_errors(elements: tuple[int, int]) -> None:
+@pytest.mark.parametrize("between", ["services", NETWORK])
+@pytest.mark.parametrize("given", [(["f100"], ["f101"]), (["f128"], ["f100000"]), (["f100"], ["i100"]), (["f0", "f100"], ["f100"])])
+def test_machines_that_sum_different_tensors_end_in_errors(given: tuple[list[str], list[str]], between: str) -> None:
     """Servers pass on what workers announce: no GPU has to do with one of another machine."""
-    network = Counting(made("pcie-machines"))
+    network = Counting(made("pcie-machines", **between_by(between)))
     (job,) = network.admitted
     ends: list[Any] = []
 
     def work(rank: int, place: Any) -> None:
         try:
-            collective = SCHEME.join(place, EPOCH)
-            ends.append(collective.all_reduce(np.ones(elements[rank // 4], np.float32)))
+            collective = place.scheme.join(place, EPOCH)
+            for tensor in given[rank // 4]:
+                its = collective.all_reduce(np.ones(int(tensor[1:]), tensor[0]))
+            ends.append(its)
         except AggregationError as error:
             ends.append(error)
 
@@ -273,13 +290,44 @@ def test_a_gpu_that_gives_memory_nothing_is_not_waited_for(tmp_path: Path) -> No
     assert found["valid"], found["problems"]
 
 
+@pytest.mark.parametrize("topology", SHAPES)
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+def test_the_networks_sums_are_exact(topology: str, loss: float) -> None:
+    """Of integers, one after another, of 1 element and of many; and each GPU has the same."""
+    strategy = "nvlink-reduce" if topology == "nvlink-machines" else "cpu-assisted"
+    network = Counting(made(topology, 3, strategy=strategy, loss=loss, **between_by(NETWORK)))
+    (job,) = network.admitted
+    draw = np.random.default_rng(5)
+    given = [[draw.integers(-(2**31), 2**31, n).astype(np.int32) for _ in range(12)] for n in (1, 7, 5_000, 333)]
+    sums: list[list[Any]] = []
+
+    def work(rank: int, place: Any) -> None:
+        collective = place.scheme.join(place, EPOCH)
+        sums.append([collective.all_reduce(tensors[rank]) for tensors in given])
+        collective.close()
+
+    for server in servers_of(job):
+        network._begin_serving(job, server)
+    for rank, host in enumerate(job.plan.hosts):
+        network._start(job, host, lambda place, driver, rank=rank: work(rank, place))  # type: ignore[misc]
+    network.time.run(until=lambda: len(sums) == 12 and not network.serving)
+    network.time.end()
+    for its in sums:
+        for tensors, total in zip(given, its, strict=True):
+            with np.errstate(over="ignore"):
+                np.testing.assert_array_equal(total, sum(tensors))
+
+
 def test_the_model_is_that_of_as_many_machines_but_for_rounding() -> None:
     its = {"steps": 12, "workload": "digits-mlp", "compute_ms": 50.0}
     alone = virtual(scheme="byteps", racks=1, workers=8, **RATES, **its)["metrics"]
-    for topology, strategy in (("pcie-machines", "cpu-assisted"), ("nvlink-machines", "nvlink-reduce")):
-        found = virtual(
-            scheme="byteps-machine", topology=topology, strategy=strategy, racks=2, workers=4, **RATES, **SHAPES[topology], **its
-        )
+    for topology, strategy, between in (
+        ("pcie-machines", "cpu-assisted", "services"),
+        ("nvlink-machines", "nvlink-reduce", "services"),
+        ("pcie-machines", "local-ring", NETWORK),
+    ):
+        here = {"topology": topology, "strategy": strategy, **between_by(between)}
+        found = virtual(racks=2, workers=4, **here, **RATES, **SHAPES[topology], **its)
         assert found["valid"], found["problems"]
         assert found["metrics"]["final_test_loss"] == pytest.approx(alone["final_test_loss"], rel=1e-4)
 
@@ -318,6 +366,9 @@ def test_gpus_reach_each_other_by_nvlink_and_nobody_else() -> None:
         ({"byteps-machine.strategy": "./nosuch.py"}, "there is no file ./nosuch.py"),
         ({"between": "magic"}, "choose one of services, ring"),
         ({"scheme": "switchml"}, "scheme switchml adds in switches, and those inside machines only forward"),
+        ({"scheme": "atp"}, "scheme atp adds in switches.*: choose one of byteps-machine, switchml-machine"),
+        ({"scheme": "switchml-machine", "racks": 1}, "scheme switchml-machine adds between machines: set racks to 2 or more"),
+        ({"scheme": "switchml-machine", "topology": "racks"}, "scheme switchml-machine needs machines"),
         ({"nvlink_rate": 5.0}, "topology pcie-machines has no nvlink_rate"),
         ({"pcie_rate": 0}, "pcie_rate is 0.0 Mbit/s"),
         ({"jobs": '[{"workers": 2}, {"workers": 2}]'}, "scheme byteps-machine has the machines to itself: leave jobs out"),

@@ -144,7 +144,11 @@ def test_what_nobody_has_is_refused_where_it_is_set() -> None:
 
 def test_the_schemes_name_counts_more_than_its_absence() -> None:
     settings = TrialSettings(**{"recovery": "paper", "atp.recovery": "ask"})
-    assert settings.own == {"atp": {"recovery": "ask"}, "switchml": {"recovery": "paper"}}
+    assert settings.own == {
+        "atp": {"recovery": "ask"},
+        "switchml": {"recovery": "paper"},
+        "switchml-machine": {"recovery": "paper"},
+    }
     assert settings.changed(recovery="ask").own["switchml"] == {"recovery": "ask"}
     assert TrialSettings(**settings.model_dump()) == settings
 

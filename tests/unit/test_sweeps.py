@@ -20,6 +20,7 @@ from rich.console import Console
 from inalab.experiments.quickstart import Settings as QuickstartSettings
 from inalab.experiments.workers import Settings as WorkersSettings
 from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.schemes.of_machines import OfMachines
 from inalab.testbed import backends
 from inalab.testbed.backends.backend import Backend
 from inalab.testbed.command import display, runner
@@ -125,7 +126,11 @@ def _measured(planned: Trial, number: int, case: str) -> dict[str, Any]:
         "server_bytes": [{"up": 400_000, "down": 400_000}] * 2, "worker_bytes": [{"up": 90_000, "down": 80_000}] * 2, "distance_max": 0.4,
         "uplink_bytes": [{"up": 400_000, "down": 400_000}] * planned.settings.racks if planned.settings.racks > 1 else [],
     }  # fmt: skip
-    entry["workers"] = [{"timeline": [[0.01 * i, 1, 0, 1, 4] for i in range(150)]} for _ in range(4)]
+    noted: list[list[float]] = [[0.01 * i, 1, 0, 1, 4] for i in range(150)]
+    if isinstance(scheme := planned.settings.of_scheme(), OfMachines):
+        schedule = scheme.on(planned.settings.plan(), planned.settings.scheme_settings())
+        noted = [[0.01 * i, 1, i, 0.01] for i in range(len(schedule))]
+    entry["workers"] = [{"timeline": noted}] * 16
     update = {"computed_on": 1, "applied_at": 2, "norm": 0.5, "octets": 80_000, "requested": 0.1, "sent": 0.2, "applied": 0.3}
     measured: dict[str, Any] = {"version": 3, "delay": 1, "update": update | {"way": "server 0"}}
     measured = measured if planned.settings.pipeline == ASYNCHRONOUS else {}

@@ -17,6 +17,11 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
         meta.toward = PARENT;
     }
 
+    // of a job that is aggregated elsewhere
+    action pass_by() {
+        meta.passes_by = 1;
+    }
+
     action admit_worker() {
         meta.admitted = 1;
         meta.link = hdr.switchml.worker;
@@ -30,7 +35,7 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
 
     table jobs {
         key = { hdr.switchml.job : exact; }
-        actions = { set_job; NoAction; }
+        actions = { set_job; pass_by; NoAction; }
         size = MAX_JOBS;
         default_action = NoAction();
     }
@@ -66,6 +71,8 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
             rejected.count(reject_t.MALFORMED);
         } else if (!jobs.apply().hit) {
             rejected.count(reject_t.JOB);
+        } else if (meta.passes_by == 1) {
+            // where it comes from is for the source guard
         } else if (hdr.switchml.slot >= meta.slots) {
             rejected.count(reject_t.SLOT);
         } else {

@@ -21,6 +21,7 @@ struct metadata_t {
     cell_t base;            // of the job's pool
     slot_t slots;
     bit<1> admitted;
+    bit<1> passes_by;       // it is forwarded as what is no packet of SwitchML's
     worker_t link;          // that the packet came by: a worker's number, or a rack's, or PARENT
 
     // from the tree in which a chunk is summed: its job's, or its owner's (part.p4)

@@ -1,0 +1,66 @@
+"""What schemes for machines with several GPUs have in common: GPUs follow a strategy, and each machine's memory is a server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from inalab.hosts.machines.inside import Between, Strategy, checked, schedule
+from inalab.hosts.plugins import PluginError, load
+from inalab.hosts.tcp.schedules import Nodes, Schedule
+from inalab.schemes.scheme import Admitted
+from inalab.schemes.tcp import ScheduledOverTcp
+from inalab.topologies.plan import NetworkPlan
+
+STRATEGIES = {name: f"inalab.hosts.machines.{name.replace('-', '_')}" for name in ("cpu-assisted", "local-ring", "nvlink-reduce")}
+
+
+def strategy_of(name: str) -> Strategy:
+    """A strategy by its name, or the file that defines it as STRATEGY. Raises ValueError."""
+    if name not in STRATEGIES and not name.endswith(".py"):
+        raise ValueError(f"choose one of {', '.join(STRATEGIES)}, or a file")
+    try:
+        found: Strategy = load(STRATEGIES.get(name, name), "STRATEGY")
+    except PluginError as error:
+        raise ValueError(str(error)) from None
+    if isinstance(found, type):
+        raise ValueError(f"STRATEGY of {name} is a class: make it an instance")
+    if lacks := [method for method in ("shards", "gather", "spread") if not callable(getattr(found, method, None))]:
+        raise ValueError(f"STRATEGY of {name} lacks {', '.join(lacks)}")
+    return found
+
+
+def known(name: str) -> str:
+    """A validator: the name is a strategy's."""
+    strategy_of(name)
+    return name
+
+
+class OfMachines(ScheduledOverTcp):
+    """GPUs are workers, and each machine's memory is a server. Settings have `racks`, which are the machines, and `strategy`."""
+
+    of_machines = True
+    of_bound = (0.5, 1.02)  # acknowledgments wait behind data, and a step waits for its last block
+
+    def between(self, settings: Any) -> Between | None:
+        """What servers move between machines; None where the network sums."""
+        raise NotImplementedError
+
+    def servers(self, settings: Any) -> int:
+        return int(settings.racks)
+
+    def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
+        if not plan.topology.machines:
+            raise ValueError(f"scheme {self.name} needs machines: set topology to flat-machines, pcie-machines or nvlink-machines")
+        if len(jobs) > 1:
+            raise ValueError(f"scheme {self.name} has the machines to itself: leave jobs out")
+        (job,) = jobs
+        nodes = self.nodes(plan, job.plan.hosts, job.plan.servers, job.settings)
+        checked(nodes, strategy_of(job.settings.strategy), self.between(job.settings))
+
+    def elastic(self, settings: Any) -> bool:
+        """A strategy is for machines that are alike."""
+        return False
+
+    def schedule(self, nodes: Nodes) -> Schedule:
+        return schedule(nodes, strategy_of(nodes.settings.strategy), self.between(nodes.settings))
