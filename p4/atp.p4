@@ -26,6 +26,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta, inout standard_me
     Epoch() epoch;
     Aggregator() aggregator;
     Sender() sender;
+    Paths() result_paths;
 
     apply {
         bit<1> lost;
@@ -37,6 +38,8 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta, inout standard_me
             admission.apply(hdr, meta, standard);
             if (meta.role == role_t.STRANGER) {
                 next = step_t.DROP;
+            } else if (meta.role == role_t.RELAY) {
+                next = step_t.SPREAD;
             } else if (meta.role != role_t.PASSER_BY) {
                 epoch_t newest;
                 bit<1> may_begin = 0;
@@ -50,6 +53,11 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta, inout standard_me
                     aggregator.apply(hdr, meta, standard, next);
                     sender.apply(hdr, meta, standard, next);
                 }
+            }
+            if (next == step_t.SPREAD) {
+                bit<16> way;
+                result_paths.apply(hdr, meta.ways, way);
+                standard.mcast_grp = meta.group + way;
             }
         } else {
             bit<1> refused;

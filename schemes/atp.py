@@ -22,6 +22,7 @@ from inalab.schemes.streaming import P4, RecoverySettings, Streaming
 from inalab.switches import atp
 from inalab.switches.commands import Commands
 from inalab.switches.control import Control
+from inalab.switches.forwarding import by_packet
 from inalab.switches.sizes import MAX_JOBS, MAX_WORKERS
 from inalab.topologies.jobs import JobPlan
 from inalab.topologies.plan import NetworkPlan
@@ -142,7 +143,11 @@ class Atp(Streaming):
         self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions
     ) -> None:  # fmt: skip
         """Lifetime, marking and pacing of the switch."""
-        commands.add(*atp.settings(AGGREGATOR_LIFETIME, self.marks_from(jobs, conditions)), *atp.trunks(plan.trunks(name)))
+        on_one_way = plan.switches[name].rack is None and plan.topology.spreads
+        trunks = atp.all_pass() if on_one_way else atp.trunks(plan.trunks(name))
+        commands.add(*atp.settings(AGGREGATOR_LIFETIME, self.marks_from(jobs, conditions)), *trunks)
+        if plan.topology.by_packet:
+            by_packet(commands, "result_paths")
         rates = {link.number: link.rate for link in plan.links}
         for a in plan.switches[name].attachments:
             if packets := self.pace(rates[a.link] or 0.0, jobs, conditions):
@@ -190,8 +195,9 @@ class Atp(Streaming):
         return wire.bits_on_wire(k)
 
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
-        """Each link carries a chunk once in each direction if all find an aggregator; but see `busiest`."""
-        between = busiest(plan.topology)
+        """Each link carries a chunk once in each direction if all find an aggregator; but see `busiest`. Where racks have several
+        ways to each other, each of these carries an equal part."""
+        between = busiest(plan.topology) / (len(plan.roots) if plan.topology.spreads else 1)
         loads = [(link.rate, between if link.number in plan.uplinks else 1.0) for link in plan.links]
         carried = self.packets(settings, elements) * self.bits_on_wire(settings.k)
         return max(float(load * carried / (rate * 1e6)) for rate, load in loads if rate is not None)
@@ -212,6 +218,13 @@ def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str) -> Non
     switch = plan.switches[name]
     own, rack = switch.station, switch.rack
     racks = {r: ranks for r, ranks in enumerate(job.members(plan.topology.racks)) if ranks}
+    if rack is None and plan.topology.spreads:
+        ways = {r: atp.Child(1 + r, plan.port(name, f"tor{r}"), plan.racks[r].station) for r in racks}
+        atp.addresses(commands, job.number, ways.values())
+        for number, s in enumerate(job.servers):
+            to = [child for r, child in ways.items() if r != s.rack]
+            atp.relay(commands, job.number, number, own, s.station, plan.port(name, f"tor{s.rack}"), to)
+        return
     if rack is None and switch is not plan.root(job.number):
         passing = [(plan.port(name, f"tor{server.rack}"), server.station) for server in job.servers]
         commands.add(*(atp.passing_by(job.number, port, station) for port, station in passing))
@@ -226,17 +239,16 @@ def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str) -> Non
     here = [job.hosts[rank] for rank in racks.get(rack, [])]
     away = {r: ranks for r, ranks in racks.items() if r != rack}
     children = [atp.Child(1 + i, plan.port(name, host.name), host.station) for i, host in enumerate(here)]
-    above = plan.above(name, job.number)
-    up = plan.port(name, above.name) if above else 0
-    if away and above:
-        children.append(atp.Child(MAX_WORKERS + 1, up, above.station))
+    next_up = plan.above(name, job.number)
+    uppers = plan.roots if plan.topology.spreads else [next_up] if next_up else []
+    above = tuple(atp.Child(MAX_WORKERS + 1 + i, plan.port(name, upper.name), upper.station) for i, upper in enumerate(uppers))
     sources, servers = [], []
     for server in job.servers:
         at_home = server.rack == rack
-        to = tuple(children if at_home else children[: len(here)])
         ports = [plan.port(name, server.name)] if at_home else plan.trunks(name)
         bit, fan_in = (0, len(here) + len(away)) if at_home else (atp.rack_bit(rack), len(here))
-        servers.append(atp.Server(tuple(ports), server.station, to, bit, fan_in))
+        others = above if at_home and away else ()
+        servers.append(atp.Server(tuple(ports), server.station, tuple(children), bit, fan_in, others))
         for i, host in enumerate(here):
             bits = (1 << i, (0, 0xFFFFFFFF)) if at_home else (bit, (1 << i, 0xFFFFFFFF))
             sources.append(atp.Source(plan.port(name, host.name), host.station, server.station, int(at_home), *bits, fan_in))
@@ -244,7 +256,7 @@ def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str) -> Non
             outside = 0xFFFFFFFF ^ (1 << len(ranks)) - 1  # bits of no worker there
             for worker in (job.hosts[rank].station for rank in ranks):
                 bits = (atp.rack_bit(other), (0, outside))
-                sources.append(atp.Source(up, worker, server.station, 1, *bits, fan_in))
+                sources += [atp.Source(upper.port, worker, server.station, 1, *bits, fan_in) for upper in above]
     atp.admit(commands, job.number, own, sources, servers)
 
 

@@ -72,6 +72,27 @@ def transit() -> list[str]:
     return ["table_set_default admission.sources transit"]
 
 
+def relay(commands: Commands, number: int, group: int, own: Station, server: Station, port: int, to: list[Child]) -> None:
+    """For a switch on one of several ways: let through what the server sends, which comes in at this port, and pass down results
+    that are addressed to the switch. Their group is the job's `group`-th there."""
+    whole = FIRST_JOB_GROUP + number * GROUPS_PER_JOB + group
+    commands.add(f"mc_mgrp_create {whole}")
+    for child in to:
+        commands.multicast_node(whole, child.number, [child.port])
+    commands.add(f"table_add admission.servers relay {number} {port} {server.mac} {server.ip} => {whole} {own.ip}")
+
+
+def addresses(commands: Commands, number: int, children: Iterable[Child]) -> None:
+    """Where the copies of results go, by their numbers."""
+    for child in children:
+        commands.add(f"table_add addresser.destinations to_child {number} {child.number} => {child.station.mac} {child.station.ip}")
+
+
+def all_pass() -> list[str]:
+    """For such a switch: gradients and confirmations pass."""
+    return ["table_set_default admission.sources pass_by", "table_set_default admission.confirmations pass_by"]
+
+
 def passing_by(number: int, port: int, server: Station) -> str:
     """For a switch that has no part in a job: let through what its server sends, which comes in at this port."""
     return f"table_add admission.servers pass_by {number} {port} {server.mac} {server.ip} =>"
@@ -81,7 +102,8 @@ def passing_by(number: int, port: int, server: Station) -> str:
 class Server:
     """A parameter server: the ports at which its packets come in, its address, and whom its results are passed on to.
 
-    `rack` is the bit that the switch's rack has there (0 in the server's own), `fan_in` how many children a whole sum has.
+    `rack` is the bit that the switch's rack has there (0 in the server's own), `fan_in` how many children a whole sum has. Of the
+    children `above`, any one passes a result on to the other racks.
     """
 
     ports: tuple[int, ...]
@@ -89,26 +111,34 @@ class Server:
     children: tuple[Child, ...]
     rack: int = 0
     fan_in: int = 0
+    above: tuple[Child, ...] = ()
+
+    @property
+    def groups(self) -> tuple[tuple[Child, ...], ...]:
+        """Of copies, any of which serves."""
+        return tuple((*self.children, one) for one in self.above) or (self.children,)
 
 
 def admit(commands: Commands, number: int, own: Station, sources: Iterable[Source], servers: Iterable[Server]) -> None:
     """Admit a job: its workers' gradients and its servers. `own` is the switch's address."""
     if not 0 <= number < MAX_JOBS:
         raise ValueError(f"job {number}: the program holds jobs 0 to {MAX_JOBS - 1}")
-    groups: dict[tuple[Child, ...], int] = {}
+    first: dict[tuple[tuple[Child, ...], ...], int] = {}  # the number of a server's first group, by these
+    made = FIRST_JOB_GROUP + number * GROUPS_PER_JOB
     known: set[Child] = set()
     for server in servers:
-        if server.children not in groups:
-            group = groups[server.children] = FIRST_JOB_GROUP + number * GROUPS_PER_JOB + len(groups)
-            commands.add(f"mc_mgrp_create {group}")
-            for child in server.children:
-                commands.multicast_node(group, child.number, [child.port])
-            for child in sorted(set(server.children) - known, key=lambda c: c.number):
-                to = f"{number} {child.number} => {child.station.mac} {child.station.ip}"
-                commands.add(f"table_add addresser.destinations to_child {to}")
-            known |= set(server.children)
+        if server.groups not in first:
+            first[server.groups] = made
+            for group, copies in enumerate(server.groups, made):
+                commands.add(f"mc_mgrp_create {group}")
+                for child in copies:
+                    commands.multicast_node(group, child.number, [child.port])
+            made += len(server.groups)
+            new = set().union(*server.groups) - known
+            addresses(commands, number, sorted(new, key=lambda c: c.number))
+            known |= new
         mac, ip = server.station.mac, server.station.ip
-        to = f"{groups[server.children]} {own.ip} {server.rack} {server.fan_in}"
+        to = f"{first[server.groups]} {len(server.groups)} {own.ip} {server.rack} {server.fan_in}"
         commands.add(*(f"table_add admission.servers from_server {number} {port} {mac} {ip} => {to}" for port in server.ports))
     for s in sources:
         value, mask = s.bitmap0

@@ -19,20 +19,30 @@ class Station:
     ip: str
 
 
-def forward(commands: Commands, ports: Iterable[int], routes: dict[str, int], hosts: Mapping[int, Station] | None = None) -> None:
-    """Ordinary traffic: broadcast to `ports`, the port for each MAC address, and which ports are whose host's.
+def forward(
+    commands: Commands, ports: Iterable[int], routes: Mapping[str, int | range], hosts: Mapping[int, Station] | None = None
+) -> None:  # fmt: skip
+    """Ordinary traffic: broadcast to `ports`, the port for each MAC address or the ports that all lead there, and which ports are
+    whose host's.
 
     A host may send from its own addresses alone; whatever comes from a port that is no host's is trusted.
     """
     commands.add(f"mc_mgrp_create {FLOOD_GROUP}")
     commands.multicast_node(FLOOD_GROUP, 1, sorted(ports))
     commands.add(f"table_add forwarder.stations flood {BROADCAST} => {FLOOD_GROUP}")
-    commands.add(*(f"table_add forwarder.stations forward {mac} => {port}" for mac, port in sorted(routes.items())))
+    for mac, port in sorted(routes.items()):
+        action = f"multipath {mac} => {port.start} {len(port)}" if isinstance(port, range) else f"forward {mac} => {port}"
+        commands.add(f"table_add forwarder.stations {action}")
     guarded = sorted((hosts or {}).items())
     commands.add(*(f"table_add source_guard.hosts host {port} => {s.mac} {s.ip}" for port, s in guarded))
 
 
-def forwarding(ports: Iterable[int], routes: dict[str, int], hosts: Mapping[int, Station] | None = None) -> list[str]:
+def by_packet(commands: Commands, paths: str = "forwarder.paths") -> None:
+    """Where several ports lead to a destination, take them in turn for each packet, instead of one for each flow."""
+    commands.add(f"register_write {paths}.by_packet 0 1")
+
+
+def forwarding(ports: Iterable[int], routes: Mapping[str, int | range], hosts: Mapping[int, Station] | None = None) -> list[str]:
     """The same, as the lines of a switch that has no commands yet."""
     commands = Commands()
     forward(commands, ports, routes, hosts)

@@ -10,7 +10,7 @@ from functools import cached_property
 import networkx
 
 from inalab.switches.commands import Commands
-from inalab.switches.forwarding import Station, forward
+from inalab.switches.forwarding import Station, by_packet, forward
 from inalab.topologies.topology import Topology, TopologyError
 
 
@@ -71,6 +71,7 @@ class LinkPlan:
     upper_port: int
     rate: float | None
     length: float = 1.0  # ordinary traffic goes the shortest way
+    delay: float = 0.0  # ms that packets take longer, where the switches can hold them so long (targets embedded and virtual)
 
     @property
     def name(self) -> str:
@@ -158,10 +159,12 @@ class NetworkPlan:
         number = len(self.roots) + len(self.pods)
         return self._switch(name, Station(f"02:00:00:02:{number:02x}:fe", f"10.0.{255 - number}.254"), None)
 
-    def add_link(self, lower: SwitchPlan, above: SwitchPlan, rate: float | None, length: float = 1.0) -> None:
+    def add_link(
+        self, lower: SwitchPlan, above: SwitchPlan, rate: float | None, length: float = 1.0, delay: float = 0.0
+    ) -> None:  # fmt: skip
         """Join a rack's switch to a pod's, a root, or another rack's; or a pod's to a root."""
         lower_port, upper_port = self._uplink_port(lower), self._uplink_port(above)
-        number = self._link(lower.name, lower_port, above, upper_port, rate, length)
+        number = self._link(lower.name, lower_port, above, upper_port, rate, length, delay)
         lower.attachments.append(Attachment(lower_port, above.name, number, False))
 
     def _uplink_port(self, switch: SwitchPlan) -> int:
@@ -179,10 +182,11 @@ class NetworkPlan:
         return HostPlan(name, rank, rack.rack, station, rack.station, f"192.168.{rank // 250}.{rank % 250 + 2}", home.name)
 
     def _link(
-        self, lower: str, lower_port: int, upper: SwitchPlan, upper_port: int, rate: float | None, length: float = 1.0
+        self, lower: str, lower_port: int, upper: SwitchPlan, upper_port: int, rate: float | None, length: float = 1.0,
+        delay: float = 0.0,
     ) -> int:  # fmt: skip
         number = len(self.links)
-        self.links.append(LinkPlan(number, lower, lower_port, upper.name, upper_port, rate, length))
+        self.links.append(LinkPlan(number, lower, lower_port, upper.name, upper_port, rate, length, delay))
         upper.attachments.append(Attachment(upper_port, lower, number, True))
         return number
 
@@ -276,10 +280,23 @@ class NetworkPlan:
 
     def next_switch(self, name: str, goal: str, choice: int = 0) -> str:
         """The neighbour through which the switch `name` reaches the switch `goal`; `choice` selects among equally short ways."""
+        ways = self._ways(name, goal)
+        return ways[choice % len(ways)]
+
+    def _ways(self, name: str, goal: str) -> list[str]:
+        """All neighbours through which the way is as short."""
         beside = [a for a in self.switches[name].attachments if a.peer in self.switches]
         lengths = [self.links[a.link].length + self._distances[a.peer][goal] for a in beside]
-        ways = [a.peer for a, length in zip(beside, lengths, strict=True) if length < min(lengths) + CLOSE]
-        return ways[choice % len(ways)]
+        return [a.peer for a, length in zip(beside, lengths, strict=True) if length < min(lengths) + CLOSE]
+
+    def _ports(self, name: str, ways: list[str]) -> range:
+        """Of a switch, to these neighbours; TopologyError where they do not follow each other."""
+        ports = sorted(self.port(name, peer) for peer in ways)
+        if ports != list(range(ports[0], ports[-1] + 1)):
+            raise TopologyError(
+                f"switch {name} spreads packets over ports {', '.join(map(str, ports))}: they have to follow each other"
+            )
+        return range(ports[0], ports[-1] + 1)
 
     def path(self, source: HostPlan, destination: HostPlan) -> list[Hop]:
         """The links that ordinary traffic crosses, in order."""
@@ -311,17 +328,21 @@ class NetworkPlan:
         `jobs` are the jobs of hosts, by rank, that have to be reached through their job's root.
         """
         switch, stations = self.switches[name], {h.name: h.station for h in self.everyone}
-        routes = {
+        routes: dict[str, int | range] = {
             other.station.mac: self._port_towards(name, other.name, 0) for other in self.switches.values() if other is not switch
         }
         for host in self.everyone:
             if name == host.home:
                 routes[host.station.mac] = self.port(name, host.name)
+            elif self.topology.spreads and len(ways := self._ways(name, host.home)) > 1:
+                routes[host.station.mac] = self._ports(name, ways)
             else:
                 routes[host.station.mac] = self._port_towards(name, host.home, (jobs or {}).get(host.rank, host.rank))
         flood = [a.port for a in switch.attachments if a.peer in stations or self._spanning_tree.has_edge(name, a.peer)]
         hosts = {a.port: stations[a.peer] for a in switch.attachments if a.peer in stations}
         forward(commands, flood, routes, hosts)
+        if self.topology.by_packet:
+            by_packet(commands)
 
     def _port_towards(self, name: str, goal: str, choice: int) -> int:
         return self.port(name, self.next_switch(name, goal, choice))

@@ -54,6 +54,16 @@ class Topology:
         """Of a rack: ports of its switch between those of its workers and those of servers."""
         return 1
 
+    @property
+    def spreads(self) -> bool:
+        """Whether packets to one destination go different ways, where these are equally short,"""
+        return False
+
+    @property
+    def by_packet(self) -> bool:
+        """and whether the switches take these in turn for each packet, instead of one for each flow."""
+        return False
+
     rack_name: ClassVar[str] = "tor"  # of a rack's switch, before the rack's number
     machines: ClassVar[bool] = False  # whether racks are machines with several GPUs
     nic: ClassVar[int | None] = None  # where they are: the PCIe switch that the network interface is at, if any

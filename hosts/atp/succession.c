@@ -1,4 +1,5 @@
-/* Which results were lost: each that a server sends to all names the two before it, and they come in the order they left in.
+/* Which results were lost: each that a server sends to all names the two before it, and they come in the order they left in. Where
+   they do not, a result comes that was thought to be lost, and a worker waits for more results from then on (recovery.c).
 
    A worker whose chunk others overtake does not know what has happened. A packet of the chunk may be lost, or its result; or somebody
    was late with it, and its result is on its way. The last is the most frequent by far where results are lost: whoever has lost one

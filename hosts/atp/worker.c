@@ -409,6 +409,8 @@ static void settle(AtpWorker *w, const Datagrams *packets, const int *where, con
         if (packet->flags & ECN && row->order > marked)
             marked = row->order;
         collided[i] = packet->flags & COLLISION && row->tries > 0;
+        if (once[i] && w->places[rows[i]].missed) /* and it was only late */
+            recovery_disordered(s, rows[i], now);
         w->places[rows[i]].index = big_short(packet->next_index);
     }
     if (marked >= 0)

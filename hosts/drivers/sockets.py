@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from selectors import DefaultSelector
 from weakref import WeakSet
 
@@ -65,6 +66,13 @@ def _close_all() -> None:
 os.register_at_fork(after_in_child=_close_all)
 
 
+def _drop_what_waits(of: socket.socket) -> None:
+    """Take all that has come, to no avail."""
+    with suppress(BlockingIOError, ConnectionRefusedError):
+        while True:
+            of.recv(1, socket.MSG_DONTWAIT)
+
+
 class BatchSocket:
     """A UDP socket: takes datagrams from `sender` rows, puts received ones of the same type into `receiver` rows.
 
@@ -88,9 +96,10 @@ class BatchSocket:
         if unnumbered:
             self.socket.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
         connected = len(peers) == 1 and not unnumbered
+        self.socket.setblocking(False)
         if connected:
             self.socket.connect(peers[0])
-        self.socket.setblocking(False)
+            _drop_what_waits(self.socket)  # from whomever it came before
         self.sender, self.receiver = sender, Datagrams(receive_rows, sender.record)
         self._lengths = np.zeros(receive_rows, np.uint32)
         self._lengths_pointer = pointer(self._lengths, "uint32_t[]")

@@ -97,6 +97,12 @@ def checked(nodes: Nodes, strategy: Strategy, between: Between | None) -> Schedu
         raise
     except Exception as error:
         raise ValueError(f"the strategy cannot be followed: {type(error).__name__}: {error}") from None
+    silent = {machine.memory for machine in machines(nodes)}
+    silent -= {m.destination for step in whole for m in step if m.source < nodes.workers}
+    if silent:
+        raise ValueError(
+            f"the strategy has no GPU give server {min(silent) - nodes.workers} anything, which then cannot know of a sum"
+        )
     if lacking:
         raise ValueError(f"the strategy does not give GPU {lacking[0]} the sum of all: {len(lacking)} of {nodes.workers} lack it")
     return whole
@@ -113,6 +119,8 @@ def unserved(whole: Schedule, workers: int, servers: int, by_network: Mapping[in
         blocks_summed = (by_network or {}).get(number, range(0))
         sums = held[workers:, blocks_summed].sum(0)
         for m in step:
+            if m.block in blocks_summed and max(m.source, m.destination) >= workers:
+                raise ValueError(f"the strategy has a move of what the network sums meanwhile: {m}")
             if not (0 <= m.source < len(held) and 0 <= m.destination < len(held) and m.block >= 0 and m.source != m.destination):
                 raise ValueError(f"the strategy has a move that cannot be: {m}")
         came = [held[m.source, m.block] for m in step]

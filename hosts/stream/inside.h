@@ -62,6 +62,7 @@ static inline void *grown(void *array, int64_t *room, int64_t needed, size_t siz
 void recovery_settled(Stream *, const int32_t *rows, const bool *once, int count, double now);
 void recovery_expired(Stream *, const int32_t *rows, int count, double now);
 void recovery_answered(Stream *, const int32_t *rows, const bool *lacking, int count, double now, bool near);
+void recovery_disordered(Stream *, int32_t row, double now);
 void recovery_lost(Stream *, const int32_t *rows, int count, double now);
 void recovery_needless(Stream *, const bool *on_path, double now);
 

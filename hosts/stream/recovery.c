@@ -5,7 +5,8 @@
    case, from every worker at once. A query is a header. */
 #include "inside.h"
 
-#define GAP 3             /* results of chunks sent later after which one is overdue */
+#define GAP 3             /* results of chunks sent later after which one is overdue, where packets keep their order */
+#define IN_ORDER 16       /* windows of results in order after which fewer are enough again */
 #define LONGEST_BACKOFF 3 /* doublings of the time, or of the results, between two queries about a chunk that lacks others */
 #define LONGEST_WAIT 1.0  /* seconds between them */
 #define SOON 2            /* queries about a chunk that is overtaken that do not wait for a timeout */
@@ -99,6 +100,9 @@ static void resending_expired(Stream *s, const int32_t *rows, int count, double 
 
    In a silence the oldest chunk is asked about for all. While the silence lasts others are, in turn, more at a time and less often:
    two workers may each wait for a packet that the other one has lost.
+
+   Where a scheme sees that packets do not keep their order, twice as many results have to overtake a chunk, up to a window, as TCP
+   has it with its reordering window (RFC 8985, section 6.2): needless queries would be answered by whole results.
 
    Where results have overtaken a chunk, its packet has left this host, and so it has, nearly always, where an answer to an earlier
    query is overdue: the query is urgent, and so is what is sent again for an answer. They leave before what waits in this host's
@@ -206,10 +210,18 @@ static void paths_of(const Stream *s, const int32_t *rows, int count, bool *on_p
         on_path[s->rows[rows[i]].path] = true;
 }
 
-/* Whether results have overtaken a row for long enough: GAP, and once it has been asked about for that, a window, two, and so on.
+/* So many results have come, none of them out of order. */
+static void in_order_again(Stream *s, int count) {
+    if (s->gap > GAP && (s->ordered += count) >= (int64_t)IN_ORDER * s->count) {
+        s->gap = (int32_t)most(s->gap / 2, GAP);
+        s->ordered = 0;
+    }
+}
 
-   At the end of what is under way fewer are enough, where no more than that can come. A row is late,
-   too, once half a window of results has passed it that may come first. */
+/* Whether results have overtaken a row for long enough: the gap, and once it has been asked about for that, a window, two, and so on.
+
+   At the end of what is under way fewer are enough, where no more than that can come; without order all that can have to come. A row
+   is late, too, once half a window of results has passed it that may come first. */
 static bool late(const Stream *s, const Row *row) {
     if (row->chunk < 0)
         return false;
@@ -219,10 +231,10 @@ static bool late(const Stream *s, const Row *row) {
         return false;
     if (row->pressed > 0)
         return row->overtaken >= (int64_t)s->count << least(row->pressed - 1, LONGEST_BACKOFF);
-    int64_t later = row->overtaken;
-    for (int32_t i = 0; i < s->count && later < GAP; i++)
+    int64_t gap = most(s->gap, GAP), later = row->overtaken;
+    for (int32_t i = 0; i < s->count && later < gap; i++)
         later += s->rows[i].chunk >= 0 && s->rows[i].path == row->path && in_order(s->rows[i].part, row->part) && s->rows[i].order > row->order;
-    return row->overtaken >= GAP || later < GAP;
+    return row->overtaken >= gap || (later < gap && (gap == GAP || row->overtaken == later));
 }
 
 static void asking_settled(Stream *s, const int32_t *rows, const bool *once, int count, double now) {
@@ -237,6 +249,7 @@ static void asking_settled(Stream *s, const int32_t *rows, const bool *once, int
         vain |= row->asked > most(row->informed, 1);
         found[n++] = rows[i];
     }
+    in_order_again(s, count);
     if (n) {
         answers(s, found, n, &s->by_result, now);
         if (vain)
@@ -371,9 +384,16 @@ void recovery_answered(Stream *s, const int32_t *rows, const bool *lacking, int 
     follow(s, on_path, now);
 }
 
-/* Results of these rows are known to be lost. */
+/* The result of this row has come, behind one that left after it. */
+void recovery_disordered(Stream *s, int32_t row, double now) {
+    s->gap = (int32_t)least(2 * most(s->gap, GAP), most(s->count, GAP));
+    s->ordered = 0;
+    timer_needless(timer_of(s, row), now);
+}
+
+/* Results of these rows are lost, where packets keep their order. Elsewhere so many others have to come first, as for any row. */
 void recovery_lost(Stream *s, const int32_t *rows, int count, double now) {
-    if (s->recovery == ASKING)
+    if (s->recovery == ASKING && s->gap <= GAP)
         overdue(s, rows, count, now);
 }
 

@@ -174,7 +174,7 @@ class Stream(ABC):
         if self.inquiry is None:
             if oldest != self.oldest_chunk:
                 self.oldest_chunk, self.patient_from = oldest, now
-            elif oldest >= 0 and now - self.patient_from >= self.patience:
+            elif oldest >= 0 and now >= self.patient_from + self.patience:  # as it is planned below, to the bit
                 self._inquire(None, now)
         else:
             self._ask_on(now)

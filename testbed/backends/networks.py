@@ -16,6 +16,7 @@ from inalab.switches.embedded.errors import CompileError
 from inalab.switches.target import Target
 from inalab.testbed.backends.backend import Backend
 from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.faults import DISORDER
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture
@@ -51,6 +52,8 @@ class Networks(Backend):
         settings.check_emulated()
         if any(job.of_scheme().of_machine(job.scheme_settings()) for job in settings.each()) and (lacking := verbs.missing()):
             raise SettingsError(lacking)
+        if self.name == "bmv2" and (settings.disorder() or any(fault.what in DISORDER for fault in settings.faults)):
+            raise SettingsError("simple_switch keeps packets in order: leave disorder out, or choose --target embedded")
         if settings.beyond_default(["costs"]):
             raise SettingsError("costs are of targets virtual and simulated: leave them out, or choose one of those")
         if (hosts := settings.racks * settings.workers) > MOST_HOSTS:

@@ -7,6 +7,9 @@ restart  a worker, or a switch, begins again with nothing; what runs is killed b
 slow    a worker's compute takes so many times as long, for a while
 down    a link loses everything, in both directions
 loss    a link loses packets at this rate, in both directions
+reorder  a link holds this share of the packets back, so that others overtake them, in both directions
+duplicate  this share of a link's packets comes twice, in both directions
+jitter  a link's packets take up to so many ms longer, in both directions, and stay in order
 rate    a link carries so many Mbit/s, in both directions
 cut     the management network does not reach a worker, for a while
 
@@ -32,11 +35,16 @@ WORDS = {
     "slow": "worker",
     "down": "link",
     "loss": "link",
+    "reorder": "link",
+    "duplicate": "link",
+    "jitter": "link",
     "rate": "link",
     "cut": "worker",
 }  # and to whom it happens
-VALUED, LASTING = ("slow", "loss", "rate"), ("hang", "slow", "down", "loss", "restart", "rate", "cut")
-LEAST, MOST = {"slow": 1.0, "rate": 0.1}, {"loss": 1.0}  # values
+DISORDER = ("reorder", "duplicate", "jitter")
+VALUED = ("slow", "loss", "rate", *DISORDER)
+LASTING = ("hang", "slow", "down", "loss", "restart", "rate", "cut", *DISORDER)
+LEAST, MOST = {"slow": 1.0, "rate": 0.1}, {"loss": 1.0, "reorder": 1.0, "duplicate": 1.0, "jitter": 1e4}  # values
 STREAM = 41  # of random numbers that are no other's
 NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"
 FORM = re.compile(
@@ -52,7 +60,9 @@ class Fault(BaseModel):
 
     what: str
     whom: str
-    value: float | None = Field(None, description="slow: how many times as long; loss: the rate; rate: Mbit/s")
+    value: float | None = Field(
+        None, description="slow: how many times as long; loss and the like: the share; jitter: ms; rate: Mbit/s"
+    )
     at: float | None = Field(None, ge=0, le=86_400, description="seconds into the training")
     until: float | None = Field(None, ge=0, le=86_400, description="the latest time, where it is drawn")
     step: int | None = Field(None, ge=1, description="once a worker has ended the steps before this one, instead of a time")
@@ -74,7 +84,7 @@ class Fault(BaseModel):
         if (self.value is None) == (self.what in VALUED):
             raise ValueError(f"{self.what} {'takes a' if self.what in VALUED else 'has no'} number behind {self.whom}")
         if self.value is not None and not LEAST.get(self.what, 0.0) <= self.value <= MOST.get(self.what, 1e5):
-            bounds = "a loss rate is from 0 to 1, a slow-down from 1 on, and a link's rate from 0.1 Mbit/s on"
+            bounds = "shares of packets are from 0 to 1, a slow-down from 1 on, and a link's rate from 0.1 Mbit/s on"
             raise ValueError(f"{self.what} {self.value:g} is out of range: {bounds}")
         if (self.at is None) == (self.step is None):
             raise ValueError(f"{self.what} {self.whom} needs a time, as `at 2`, or a step, as `in step 5`")

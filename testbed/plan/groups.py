@@ -16,9 +16,11 @@ from inalab.hosts.training.pipeline import ASYNCHRONOUS, BLOCKING, LAYERED, OF_T
 from inalab.hosts.training.replica import MOMENTUM
 from inalab.hosts.training.stragglers import KINDS, PARAMETERS, Straggler
 from inalab.hosts.training.workloads import PROFILES, WORKLOADS
+from inalab.switches.disorder import HOLD, Disorder
 from inalab.switches.loss import Loss
 from inalab.testbed.plan.faults import Fault, faults_of
 from inalab.topologies.catalog import TOPOLOGIES, find, own_fields
+from inalab.topologies.leaf_spine import ROUTINGS, TREE
 from inalab.topologies.topology import Topology, TopologyError
 
 NAMES = *WORKLOADS, *PROFILES, *catalog.ARCHITECTURES
@@ -43,6 +45,8 @@ class NetworkSettings(Group):
     host_rate: float = Field(10.0, description="Mbit/s between a worker and its switch")
     uplink_rate: float = Field(10.0, description="Mbit/s of links between switches")
     spines: int = Field(2, description="leaf-spine: roots, which the jobs have in turn")
+    routing: str = Field(TREE, description=f"leaf-spine: which root a packet takes: one of {', '.join(ROUTINGS)}")
+    skew: float = Field(0.0, description="leaf-spine: ms that a root's links take longer than those of the root before it")
     pods: int = Field(2, description="pods: how many, to which racks are dealt in their order")
     core_rate: float = Field(10.0, description="pods: Mbit/s of links between pods and the core")
     slow_share: float = Field(0.1, description="mixed-rates: share of the workers whose links are slow")
@@ -129,6 +133,24 @@ class LossSettings(Group):
         return Loss.bernoulli(self.loss) if self.burst == 1 else Loss.gilbert_elliott(self.loss, self.burst)
 
 
+class DisorderSettings(Group):
+    """What every link does to packets beside losing them (targets embedded and virtual)."""
+
+    reorder: float = Field(0.0, ge=0, le=1, description="share of the packets on every link that are held back, in each direction")
+    duplicate: float = Field(0.0, ge=0, le=1, description="share of the packets that come twice")
+    hold: float = Field(HOLD, ge=0, le=10_000, description="ms that a packet is held back, and that a copy comes later")
+    jitter: float = Field(0.0, ge=0, le=10_000, description="ms that packets take longer, at most; they stay in order")
+
+    def idle(self) -> dict[str, str]:
+        return {} if self.reorder or self.duplicate else {"hold": "no packet comes late; set reorder or duplicate, too"}
+
+    def disorder(self) -> Disorder | None:
+        """Of every link; None where packets keep their order and their times."""
+        if not (self.reorder or self.duplicate or self.jitter):
+            return None
+        return Disorder(self.reorder, self.duplicate, self.hold, self.jitter)
+
+
 class SimulationSettings(Group):
     """What a trial whose times are computed depends on, besides."""
 
@@ -205,6 +227,7 @@ GROUPS: dict[str, type[Group]] = {
     "network": NetworkSettings,
     "work": WorkSettings,
     "loss": LossSettings,
+    "disorder": DisorderSettings,
     "faults": FaultSettings,
     "straggler": StragglerSettings,
     "simulation": SimulationSettings,

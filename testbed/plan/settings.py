@@ -29,6 +29,7 @@ from inalab.switches.sizes import MAX_JOBS
 from inalab.testbed.plan.fault_rules import check_faults
 from inalab.testbed.plan.groups import (
     GROUPS,
+    DisorderSettings,
     FaultSettings,
     LossSettings,
     NetworkSettings,
@@ -145,7 +146,9 @@ class JobSettings(WithSchemes):
         return given | ({"workers": self.workers[0]} if len(self.workers) == 1 else {})
 
 
-class TrialSettings(WithSchemes, SimulationSettings, StragglerSettings, FaultSettings, LossSettings, WorkSettings, NetworkSettings):
+class TrialSettings(
+    WithSchemes, SimulationSettings, StragglerSettings, FaultSettings, DisorderSettings, LossSettings, WorkSettings, NetworkSettings
+):
     """Everything that one trial depends on, besides its seed."""
 
     @field_validator("jobs", mode="before")

@@ -22,5 +22,6 @@ def window(plan: NetworkPlan, bits: int, latency: float = 0.0) -> int:
     if not rates:
         return UNLIMITED
     takes, levels = bits / min(rates), 1 + bool(plan.roots) + bool(plan.pods)
-    round_trip = 2 * levels * takes + (2 * levels - 1) * latency + HOSTS
+    longest = 2 * max(link.delay for link in plan.links) / 1000  # of a link up and one down
+    round_trip = 2 * levels * takes + (2 * levels - 1) * latency + 2 * longest + HOSTS
     return int(min(max(2 ** math.ceil(math.log2(MARGIN * round_trip / takes)), FEWEST), MOST))

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from inalab.schemes.scheme import Admitted, Conditions
 from inalab.switches.commands import Commands
+from inalab.switches.disorder import set_disorder
 from inalab.switches.loss import Loss, link_seed, set_loss
 from inalab.testbed.plan.settings import TrialSettings
-from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.plan import LinkPlan, NetworkPlan
 
 QUEUE_DEPTH = 1024  # packets of a port, at least; BMv2 has 64 and drops in silence
 
@@ -18,7 +19,16 @@ def commands_for(settings: TrialSettings, plan: NetworkPlan, seed: int) -> dict[
     """What each switch of a trial's network is told."""
     conditions = Conditions(settings.queue, settings.background > 0)
     jobs, later = settings.admitted(plan), settings.elastic
-    return network_commands(plan, jobs, settings.loss_model(), seed, conditions, settings.latency, later)
+    told = network_commands(plan, jobs, settings.loss_model(), seed, conditions, settings.latency, later)
+    if disorder := settings.disorder():
+        for name, lines in told.items():
+            lines += [line for link in disturbed(plan, name) for line in set_disorder(link.upper_port, disorder, seed, link.number)]
+    return told
+
+
+def disturbed(plan: NetworkPlan, name: str) -> list[LinkPlan]:
+    """The links whose upper end the switch is, and that may lose packets or disturb their order."""
+    return [link for link in plan.links if link.upper == name and plan.loses(link.number)]
 
 
 def network_commands(
@@ -47,6 +57,9 @@ def switch_commands(
     plan.forward(commands, name, through_root)
     if latency:
         commands.add(f"set_queue_delay {round(1000 * latency)}")
+    for a in plan.switches[name].attachments:
+        if delay := plan.links[a.link].delay:
+            commands.add(f"set_queue_delay {round(1000 * (latency + delay))} {a.port}")
     for scheme in schemes:
         tell = scheme.configure if later else scheme.commands
         tell(commands, plan, name, [job for job in jobs if job.scheme is scheme], conditions)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from inalab.switches.control import Control
+from inalab.switches.disorder import HOLD, Disorder, set_disorder
 from inalab.switches.loss import DIRECTIONS, Loss, link_seed, prepare_loss, switch_loss
-from inalab.testbed.plan.faults import Fault
+from inalab.testbed.plan.faults import DISORDER, Fault
 from inalab.topologies.plan import LinkPlan, NetworkPlan
 
 
@@ -117,6 +118,8 @@ class Injection:
                 self.nodes.set_rate(self._link(fault.whom), fault.value)
             case "loss":
                 self._lose(fault.whom, Loss.bernoulli(fault.value or 0.0))
+            case "reorder" | "duplicate" | "jitter":
+                self._disturb(fault.whom)
 
     def _end(self, happened: Happened, now: float) -> None:
         happened.ended = now - self.started
@@ -132,6 +135,8 @@ class Injection:
                 self.nodes.set_rate(self._link(whom), self._link(whom).rate)
             case "down" | "loss":
                 self._lose(whom, None)
+            case "reorder" | "duplicate" | "jitter":
+                self._disturb(whom)
 
     def _link(self, name: str) -> LinkPlan:
         return next(link for link in self.plan.links if link.name == name)
@@ -140,8 +145,17 @@ class Injection:
         """A switch that has restarted has links that are to lose packets."""
         for happened in self.happened:
             fault = happened.fault
-            if happened.ended is None and fault.what in ("down", "loss") and self._link(fault.whom).upper == switch:
+            if happened.ended is None and fault.what in ("down", "loss", *DISORDER) and self._link(fault.whom).upper == switch:
                 self._do(fault)
+
+    def _disturb(self, name: str) -> None:
+        """Have the switch at a link's upper end do to its packets what has begun and not ended."""
+        link = self._link(name)
+        under_way = [h.fault for h in self.happened if h.fault.whom == name and h.fault.what in DISORDER and h.ended is None]
+        values = {fault.what: fault.value or 0.0 for fault in under_way}
+        if (control := self.controls.get(link.upper)) is not None:
+            for line in set_disorder(link.upper_port, Disorder(hold=HOLD, **values), self.seed, link.number):
+                control.command(line)
 
     def _lose(self, name: str, loss: Loss | None) -> None:
         """Have the switch at a link's upper end lose its packets, or no more."""

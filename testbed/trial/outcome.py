@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from inalab.schemes.scheme import Admitted
+from inalab.switches import disorder
 from inalab.switches import loss as losses
 from inalab.switches.control import Control
+from inalab.testbed.plan.faults import DISORDER
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial.job_run import JobRun, together
 from inalab.testbed.trial.validity import Problem, Reason, judge, recorded
@@ -23,6 +25,8 @@ class Counted:
     lost: int
     passed: int
     pauses: int
+    held_back: int = 0
+    doubled: int = 0
 
 
 def watched_links(plan: NetworkPlan, jobs: Sequence[JobRun]) -> dict[str, list[LinkPlan]]:
@@ -40,15 +44,19 @@ def count(settings: TrialSettings, plan: NetworkPlan, admitted: Sequence[Admitte
     running = settings.running()
     own = [job for job in admitted if job.scheme is running and not settings.elastic]  # whose numbers and trees stay
     switches: dict[str, Any] = {}
-    lost = passed = pauses = 0
+    lost = passed = pauses = held = doubled = 0
+    disorderly = settings.disorder() or any(fault.what in DISORDER for fault in settings.faults)
     for name, control in controls.items():
         switches[name] = {"ports": control.ports(), **running.counted(control, plan, name, own)}
         pauses += control.pauses()
+        if disorderly:
+            its_held, its_doubled = disorder.counted(control)
+            held, doubled = held + its_held, doubled + its_doubled
         for a in plan.switches[name].attachments:
             if a.upper and settings.loss and plan.loses(a.link):
                 its_lost, its_passed = losses.counted(control, a.port)
                 lost, passed = lost + its_lost, passed + its_passed
-    return Counted(switches, lost, passed, pauses)
+    return Counted(switches, lost, passed, pauses, held, doubled)
 
 
 def outcome(
@@ -65,7 +73,8 @@ def outcome(
     }
     empty: tuple[Any, ...] = (None, [])
     metrics |= {key: value for key, value in measured.items() if value not in empty}
-    metrics |= {"pauses": counted.pauses} if counted.pauses else {}
+    own = {"pauses": counted.pauses, "held_back": counted.held_back, "doubled": counted.doubled}
+    metrics |= {name: number for name, number in own.items() if number}
     metrics |= running.metrics(list(counted.switches.values()))
     problems = judge(metrics, settings)
     problems += [Problem(Reason.SUM, job.named(job.wrong)) for job in jobs if job.wrong]

@@ -234,12 +234,12 @@ class TcpEnd(VirtualConnection):
         if segment.flags & RST:
             self.break_off(errno.ECONNRESET)
             return
-        if self.closed and segment.octets:
+        begin = _near(segment.sequence, self.coming.expected)
+        if self.closed and segment.octets and begin + len(segment.octets) > self.coming.expected:  # and is not a late copy
             self.break_off(errno.ECONNABORTED)
             self.reset()
             return
         self._take_acknowledgment(segment)
-        begin = _near(segment.sequence, self.coming.expected)
         if segment.octets or segment.flags & FIN:
             self._take(begin, segment.octets, bool(segment.flags & FIN))
         elif begin < self.coming.expected:  # the other end asks whether this one is there

@@ -213,12 +213,18 @@ class Commands:
                                 ["set_queue_bandwidth", self.rng.choice([0, 0, 10**6, 10**12, 10**12 + 1]), *port],
                                 ["set_queue_delay", self.rng.choice([0, 0, 1, 200, 60_000_000, 60_000_001]), *port]])  # fmt: skip
 
+    def disorder(self) -> list[object]:
+        share = [0, 0, 1 << 30, (1 << 32) - 1, 1 << 32]
+        microseconds = [0, 0, 1, 200, 60_000_000, 60_000_001]
+        return ["set_disorder", self.rng.randrange(3), self.rng.choice([self.rng.randrange(8), self.number()]), self.number(),
+                *self.rng.choices(share, k=2), *self.rng.choices(microseconds, k=2)]  # fmt: skip
+
     def other(self) -> list[object]:
         if self.rng.random() < 0.02:
             self.nodes = 0
             return ["reset_state"]
-        return self.rng.choice([["show_ports"], ["show_tables"], ["show_copies"], ["get_time_elapsed"], ["# remark"],
+        return self.rng.choice([["show_ports"], ["show_tables"], ["show_copies"], ["show_disorder"], ["get_time_elapsed"], ["# remark"],
                                 [self.rng.randbytes(self.rng.randrange(40)).decode("latin-1")]])  # fmt: skip
 
     kinds = (table_add, table_add, table_add, table_modify, table_set_default, table_other, register, counter, multicast, mirroring,
-             queue, ageing, meter, value_set, profile, reference, custom_hash, digests, other)  # fmt: skip
+             queue, disorder, ageing, meter, value_set, profile, reference, custom_hash, digests, other)  # fmt: skip

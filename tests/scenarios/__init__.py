@@ -21,7 +21,7 @@ def scenarios() -> dict[str, Scenario]:
             language.arithmetic(), language.tables(), language.replication(), language.stacks(), language.hashes(), language.flow(),
             language.corners(), language.registers(), language.ports(), language.short(), language.profiles(), language.keys(),
             language.endings(),
-            network.forwarded(), network.guarded(), network.marked(),
+            network.forwarded(), network.guarded(), network.marked(), network.paths(False), network.paths(True),
             network.lossy("loss-bernoulli", Loss.bernoulli(0.2)), network.lossy("loss-gilbert-elliott", Loss.gilbert_elliott(0.2, 5)),
             *(switchml.one_level(workers) for workers in (1, 2, 3)), switchml.two_levels(), switchml.queries(), switchml.turned_away(),
             switchml.restart(), switchml.bare(), switchml.parts(), switchml.passing(),
@@ -29,7 +29,7 @@ def scenarios() -> dict[str, Scenario]:
             rdma.ahead(), rdma.restart(), rdma.turned_away(),
             *(atp.one_level(level, workers) for level in (0, 1) for workers in (1, 2, 3)), atp.queries(0), atp.queries(1), atp.restart(),
             atp.bare(0), atp.bare(1),
-            atp.turned_away(), atp.expired(), atp.transit(),
+            atp.turned_away(), atp.expired(), atp.transit(), atp.ways(), atp.relay(),
             *(switchml.ptf(f, workers, has_parent) for has_parent in (False, True) for workers in (2, 3) for f in suite.SCENARIOS),
         )
     }  # fmt: skip

@@ -7,8 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from inalab.hosts.atp import wire as atp_wire
+from inalab.hosts.atp.wire import KIND_RELEASE, KIND_RELEASED
 from inalab.switches import atp
-from tests.atp_packets import RACK, SERVER_PORT, UPLINK, AtpJob
+from inalab.switches.commands import Commands
+from inalab.switches.forwarding import Station, by_packet, forward
+from tests.atp_packets import RACK, REMOTE, ROOT, SERVER, SERVER_PORT, SWITCH, UPLINK, AtpJob
 from tests.packets import vector, worker_station
 from tests.scenarios.scenario import Scenario
 
@@ -162,6 +165,47 @@ def transit() -> Scenario:
     gradient = frame_of(job, atp.rack_bit(RACK))
     packets = [(5, gradient), (SERVER_PORT, job.answer(0, vector(1))), (UPLINK, gradient), (SERVER_PORT, job.answer(1, vector(2)))]
     return Scenario("atp-transit", Path("p4/atp.p4"), packets, commands, {"K": "32", "AGGREGATORS": "16"})
+
+
+def ways() -> Scenario:
+    """A server's rack with two ways to the other one: gradients come by either, and results leave by them in turn."""
+    job, other = AtpJob(2, other_rack=1), Station("02:00:00:00:02:fd", "10.0.254.254")
+    stations = [worker_station(w) for w in range(2)]
+    above = (atp.Child(100, UPLINK, ROOT), atp.Child(101, UPLINK - 1, other))
+    children = tuple(atp.Child(w + 1, w, s) for w, s in enumerate(stations))
+    sources = [atp.Source(w, s, SERVER, 1, 1 << w, (0, 0xFFFFFFFF), 3) for w, s in enumerate(stations)]
+    sources += [atp.Source(child.port, REMOTE, SERVER, 1, atp.rack_bit(RACK), (0, 0xFFFFFFFE), 3) for child in above]
+    commands = Commands()
+    forward(commands, {0, 1, SERVER_PORT}, {SERVER.mac: SERVER_PORT, REMOTE.mac: range(UPLINK - 1, UPLINK + 1)})
+    atp.admit(commands, 0, SWITCH, sources, [atp.Server((SERVER_PORT,), SERVER, children, 0, 3, above)])
+    by_packet(commands, "result_paths")
+    packets: list[tuple[int, bytes]] = []
+    for turn in range(6):
+        packets += [(w, job.gradient(w, turn, vector(w + 1, turn))) for w in range(2)]
+        packets += [(UPLINK - turn % 2, job.from_rack(turn, vector(100, turn))), (SERVER_PORT, job.answer(turn, vector(turn)))]
+        packets.append((SERVER_PORT, job.answer(turn, vector(turn), to=REMOTE)))
+    return Scenario("atp-ways", Path("p4/atp.p4"), packets, commands.lines, {"K": "32", "AGGREGATORS": "16"})
+
+
+def relay() -> Scenario:
+    """A switch on one of several ways: it keeps nothing, whatever group a packet is of, and spreads results."""
+    job = AtpJob(2, other_rack=1)
+    commands = Commands()
+    forward(commands, {0, 1, SERVER_PORT}, {SERVER.mac: SERVER_PORT, REMOTE.mac: 0})
+    commands.add(*atp.all_pass())
+    ends = [atp.Child(1, 0, worker_station(0)), atp.Child(2, 1, worker_station(1))]
+    atp.addresses(commands, 0, ends)
+    atp.relay(commands, 0, 0, SWITCH, SERVER, SERVER_PORT, ends)
+    packets: list[tuple[int, bytes]] = []
+    for epoch in (5, 3, 9):
+        packets += [(0, job.from_rack(0, vector(1), epoch=epoch)), (0, job.from_rack(0, vector(1), epoch=epoch))]
+        packets += [
+            (SERVER_PORT, job.answer(0, vector(2), epoch=epoch)),
+            (SERVER_PORT, job.answer(1, vector(2), to=REMOTE, epoch=epoch)),
+        ]
+        packets += [(0, job.answer(0, vector(2), epoch=epoch)), (SERVER_PORT, job.answer(0, [], kind=KIND_RELEASE, epoch=epoch))]
+        packets.append((1, job.from_rack(0, [], epoch=epoch, kind=KIND_RELEASED)))
+    return Scenario("atp-relay", Path("p4/atp.p4"), packets, commands.lines, {"K": "32", "AGGREGATORS": "16"})
 
 
 def frame_of(job: AtpJob, bit: int) -> bytes:

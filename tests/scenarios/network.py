@@ -9,7 +9,8 @@ from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
 
 from inalab.hosts.switchml import wire
-from inalab.switches.forwarding import forwarding
+from inalab.switches.commands import Commands
+from inalab.switches.forwarding import by_packet, forward, forwarding
 from inalab.switches.loss import Loss, link_seed, set_loss
 from tests.packets import worker_station
 from tests.scenarios.scenario import Scenario
@@ -91,6 +92,22 @@ def marked() -> Scenario:
         packets.append((0, bytes(Ether(src=stations[0].mac, dst=station.mac) / ip / body)))
         packets.append((0, bytes(Ether(src=stations[0].mac, dst=station.mac, type=0x86DD) / Raw(b"\x60" + bytes(39)))))
     return of_switchml("marked", commands, packets)
+
+
+def paths(in_turn: bool) -> Scenario:
+    """Three ways to one destination, by flows of several hosts and UDP ports, or packet by packet."""
+    stations = [worker_station(w) for w in range(4)]
+    commands = Commands()
+    forward(commands, range(3), {stations[0].mac: 0, stations[3].mac: range(4, 7)})
+    if in_turn:
+        by_packet(commands)
+    packets = []
+    for number in range(24):
+        ethernet = Ether(src=stations[number % 3].mac, dst=stations[3].mac)
+        ip = IP(src=stations[number % 3].ip, dst=stations[3].ip, id=number)
+        body = (UDP(sport=number, dport=9), TCP(sport=number, dport=9))[number // 3 % 2] / (b"x" * number)
+        packets.append((0, bytes(ethernet / ip / body)))
+    return of_switchml("paths-in-turn" if in_turn else "paths-by-flow", commands.lines, packets)
 
 
 def lossy(name: str, loss: Loss) -> Scenario:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import select
+import socket
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -100,6 +102,26 @@ def test_only_peers_are_heard() -> None:
         got += packets.data["chunk"].tolist()
     assert got == [0, 0, 1, 1, 10, 10, 11, 11, 20, 20, 21, 21]
     for made in [receiver, *senders]:
+        made.close()
+
+
+def test_what_came_before_a_socket_is_connected_is_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel takes it in between, from whomever it is."""
+
+    class Surprised(socket.socket):
+        def connect(self, address: Any) -> None:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+                for _ in range(3):
+                    stranger.sendto(bytes(RECORD.itemsize), self.getsockname())
+            assert select.select([self], [], [], 2.0)[0]
+            super().connect(address)
+
+    monkeypatch.setattr(sockets.socket, "socket", Surprised)
+    made = BatchSocket(("127.0.0.1", 0), [("127.0.0.1", 9)], Datagrams(ROWS, RECORD), ROWS)
+    try:
+        assert not made.wait(0.0)
+        assert not len(made.receive())
+    finally:
         made.close()
 
 

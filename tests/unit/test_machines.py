@@ -241,6 +241,27 @@ def test_a_strategy_that_gives_no_sum_is_refused(strategy: Any, wording: str) ->
         checked(nodes, strategy, BETWEEN["services"])
 
 
+@pytest.mark.parametrize("add", [True, False])
+def test_a_strategy_that_touches_what_the_network_sums_is_refused(add: bool) -> None:
+    """Blocks are pieces here, and piece b is summed in step b + 1, in which the one before it comes down."""
+    nodes = Nodes(4, 2, [1.0] * 6, [0, 0, 1, 1, 0, 1], [0, 1, 0, 1])
+    checked(nodes, Script(up, down), None)
+
+    def late(machine: Machine, block: int) -> list[Stage]:
+        own = Move(machine.gpus[0], machine.memory, block + 1, add)
+        return [[*down(machine, block)[0], *([own] if block + 1 < PIECES else [])]]
+
+    with pytest.raises(ValueError, match="has a move of what the network sums meanwhile"):
+        checked(nodes, Script(up, late), None)
+
+
+def test_a_machine_whose_memory_is_given_nothing_by_gpus_is_refused() -> None:
+    nodes = Nodes(4, 2, [1.0] * 6, [0, 0, 1, 1, 0, 1], [0, 1, 0, 1])
+    one = Script(lambda machine, block: [[Move(gpu, 4, block, True) for gpu in machine.gpus]], down)
+    with pytest.raises(ValueError, match="has no GPU give server 1 anything"):
+        checked(nodes, one, BETWEEN["services"])
+
+
 def test_a_sender_is_at_another_switch_than_the_network_interface_whichever_gpus_there_are() -> None:
     strategy = strategy_of("nvlink-reduce")
     (stages,) = [strategy.gather(Machine({1: [0, 1], 2: [2, 3]}, 4, nic=1), 0, 0)]

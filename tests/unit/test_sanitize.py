@@ -39,7 +39,7 @@ def test_most_drawn_commands_are_taken() -> None:
     assert taken >= {
         "table_add", "table_modify", "table_delete", "table_set_default", "table_clear", "mc_mgrp_create", "mc_mgrp_destroy",
         "mc_node_create", "mc_node_update", "mc_node_destroy", "mc_node_associate", "mc_node_dissociate", "mirroring_add",
-        "mirroring_add_mc", "mirroring_delete", "set_queue_depth", "set_queue_rate", "set_queue_delay", "show_ports", "reset_state",
+        "mirroring_add_mc", "mirroring_delete", "set_queue_depth", "set_queue_rate", "set_queue_delay", "set_disorder", "show_ports", "reset_state",
     }  # fmt: skip
     assert sum(kind == 0xFFF1 for ((kind, _),) in results) > len(lines) / 3
 

@@ -23,12 +23,24 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
         meta.role = role_t.PASSER_BY;
     }
 
+    // likewise, but for a result that is addressed to this switch, which passes it down
+    action relay(group_t group, ip4_t own) {
+        meta.group = group;
+        meta.ways = 1;
+        meta.role = role_t.PASSER_BY;
+        if (hdr.ipv4.dst == own) {
+            meta.role = role_t.RELAY;
+        }
+    }
+
     action reject() {
         meta.role = role_t.STRANGER;
     }
 
-    action from_server(group_t group, ip4_t own, bitmap_t rack, bit<8> fan_in) {
+    // of so many groups of copies, which differ in the switch above, one is used
+    action from_server(group_t group, bit<16> ways, ip4_t own, bitmap_t rack, bit<8> fan_in) {
         meta.group = group;
+        meta.ways = ways;
         meta.rack = rack;
         meta.fan_in = fan_in;
         meta.role = role_t.TRANSIT;
@@ -51,7 +63,7 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
             hdr.atp.bitmap1 : exact;
             hdr.atp.bitmap0 : ternary;
         }
-        actions = { aggregate; transit; reject; }
+        actions = { aggregate; transit; pass_by; reject; }
         size = 4096;
         default_action = reject();
     }
@@ -64,7 +76,7 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
             hdr.ethernet.src : exact;
             hdr.ipv4.src : exact;
         }
-        actions = { from_server; pass_by; reject; }
+        actions = { from_server; relay; pass_by; reject; }
         size = 1024;
         default_action = reject();
     }
@@ -72,7 +84,7 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
     // what switches confirm to a server comes from other switches alone: here are the ports that lead there
     table confirmations {
         key = { standard.ingress_port : exact; }
-        actions = { transit; reject; }
+        actions = { transit; pass_by; reject; }
         size = MAX_PORTS;
         default_action = reject();
     }

@@ -10,7 +10,8 @@ enum bit<3> role_t {
     TRANSIT = 1,     // on the way to somebody else
     AGGREGATE = 2,   // of a level that adds
     ADDRESSEE = 3,   // of a server's answer, to be passed down
-    PASSER_BY = 4    // of a job that other switches aggregate
+    PASSER_BY = 4,   // of a job that other switches aggregate
+    RELAY = 5        // likewise, of a server's answer, to be passed down
 }
 
 // What becomes of its owner, bitmap and count
@@ -33,6 +34,7 @@ struct metadata_t {
     // from admission
     role_t role;
     group_t group;       // multicast group of the job's workers, seen from here
+    bit<16> ways;        // and how many there are from this one on, of which any does
     bit<8> fan_in;       // children of this level that a whole sum has
     bitmap_t rack;       // of what comes from a server: this rack's bit there, 0 in the server's own rack
 

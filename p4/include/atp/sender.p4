@@ -63,9 +63,7 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
             leave_level();
         }
 
-        if (next == step_t.SPREAD) {
-            standard.mcast_grp = meta.group;
-        } else if (next == step_t.RETURN) {
+        if (next == step_t.RETURN) {
             hdr.atp.kind = kind_t.RELEASED;
             turn_round.apply(hdr);
             standard.egress_spec = standard.ingress_port;

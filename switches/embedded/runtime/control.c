@@ -27,13 +27,14 @@ static void reset_state(int argc, char **argv, struct reply *reply) {  // as BMv
     meters_reset();
     digests_reset();
     replication_reset();
+    disorder_reset();
 }
 
 static const struct command own_commands[] = {{"reset_state", 1, 1, reset_state, ""}, {0}};
 static const struct command *const lists[] = {table_commands, state_commands, replication_commands, queue_commands,
                                               port_commands,  copies_commands, pipeline_commands, meter_commands,
                                               digest_commands, crc_commands, value_set_commands, action_profile_commands, trace_commands, gate_commands,
-                                              own_commands};
+                                              disorder_commands, own_commands};
 
 static const struct command *find_command(const char *name) {
     for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++)

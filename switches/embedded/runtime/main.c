@@ -42,6 +42,11 @@ static void add_interface(char *text) {
     }
 }
 
+int64_t next_event(void) {
+    int64_t queues = queues_next_event(), links = disorder_next_event();
+    return queues < 0 || (links >= 0 && links < queues) ? links : queues;
+}
+
 #define CLOSED_PAUSE 1000u  // microseconds
 
 static void watch(int epoll, int fd, uint64_t who) {
@@ -75,7 +80,7 @@ static void run(int epoll) {
     struct epoll_event events[MAX_EVENTS];
     bool more = false;
     while (true) {
-        int64_t wait = more ? 0 : queues_next_event();
+        int64_t wait = more ? 0 : next_event();
         struct timespec timeout = {wait / 1000000000, wait % 1000000000};
         int n = epoll_pwait2(epoll, events, MAX_EVENTS, wait < 0 ? NULL : &timeout, NULL);
         if (n < 0 && errno != EINTR) {
@@ -102,6 +107,7 @@ static void run(int epoll) {
             }
         }
         if (gate_closed) usleep(CLOSED_PAUSE);  // packets that may not pass make their ports readable all the time
+        disorder_deliver();
         more |= pipeline_again();
         more |= queues_drain();
         ports_flush();

@@ -82,6 +82,7 @@ static void command(char *line) {
 static void go_on(void) {
     for (bool more = true; more;) {
         queues_turn();
+        disorder_deliver();
         more = pipeline_again();
         more |= queues_drain();
     }
@@ -95,13 +96,13 @@ static void packet(unsigned port, const uint8_t *data, size_t length) {
     }
     port_counts[port].received++;
     queues_turn();
-    pipeline_receive(port, data, length);
+    disorder_receive(port, data, length);
     go_on();
 }
 
 static void write_next(void) {
     uint8_t next[8];
-    int64_t wait = queues_next_event();
+    int64_t wait = next_event();
     uint64_t due = wait < 0 ? UINT64_MAX : pipeline_now() + (uint64_t)wait;
     store32(next, due >> 32);
     store32(next + 4, due & UINT32_MAX);

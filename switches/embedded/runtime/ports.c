@@ -170,7 +170,7 @@ bool port_read(unsigned port) {
         } else {
             if (header->tp_status & BESIDE) data = offloads_undo(header, data, &length);
             port_counts[port].received++;
-            pipeline_receive(port, data, length);
+            disorder_receive(port, data, length);
         }
         __atomic_store_n(&header->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
         p->next = (p->next + 1) % p->frames;

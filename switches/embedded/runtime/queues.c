@@ -91,7 +91,7 @@ static bool drain_port(unsigned port) {
         credit--;
         size_t length = pipeline_egress(port, &w, queued(q, now), out);
         packet_release(w.packet);
-        if (length) port_send(port, length);
+        if (length) disorder_send(port, out, length);
         gone = true;
     }
     return gone;

@@ -33,7 +33,7 @@ struct command {
 };
 extern const struct command table_commands[], state_commands[], replication_commands[], queue_commands[], port_commands[],
     copies_commands[], pipeline_commands[], meter_commands[], digest_commands[], crc_commands[], trace_commands[], gate_commands[],
-    value_set_commands[], action_profile_commands[];
+    value_set_commands[], action_profile_commands[], disorder_commands[];
 
 // --- tables.c: entries and lookup
 void tables_init(void);
@@ -148,6 +148,13 @@ bool queues_drain(void);          // send what depths, rates and ports allow; tr
 int64_t queues_next_event(void);  // ns until a rate or a delay lets a packet go; -1: none is waiting for that
 unsigned queue_length(unsigned port);
 
+// --- disorder.c: what links do to packets beside losing them
+void disorder_receive(unsigned port, const uint8_t *data, size_t length);  // hand a packet that has come to ingress, now or later
+void disorder_send(unsigned port, const uint8_t *data, size_t length);     // send what is in the port's buffer, now or later
+void disorder_deliver(void);         // what is due
+void disorder_reset(void);           // links are in order again; what waits on them is lost
+int64_t disorder_next_event(void);   // ns until something is due; -1: nothing waits
+
 // --- ports.c: packets in and out of interfaces
 struct port_counts { uint64_t received, sent, queue_drops, send_errors, ring_drops, oversize; };
 extern struct port_counts port_counts[MAX_PORTS];
@@ -174,7 +181,8 @@ uint8_t *offloads_undo(const struct tpacket2_hdr *header, uint8_t *data, size_t 
 void offloads_turn_off(unsigned port, int fd, const char *interface);  // at a veth peer in this network namespace
 
 // --- offline.c: the switch without interfaces, packets on standard input and output
-void switch_init(uint64_t seed);  // main.c
+void switch_init(uint64_t seed);  // main.c, as the next one
+int64_t next_event(void);         // ns until something waits no longer; -1: nothing does
 int offline_run(unsigned ports, bool default_bound);
 
 // --- controller_port.c: the port to a controller
