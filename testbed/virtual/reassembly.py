@@ -15,6 +15,10 @@ class Reassembly:
         self.end: int | None = None  # behind the last byte
         self.ended = False  # all has come
 
+    def has(self, begin: int, end: int) -> bool:
+        """Whether all of this has come."""
+        return end <= self.expected or any(b <= begin and end <= b + len(its) for b, its in self.apart.items())
+
     def take(self, begin: int, octets: bytes, ends: bool) -> tuple[bytes, bool]:
         """What now follows in its order, and whether the sender had better know at once (RFC 5681, section 4.2)."""
         if ends:

@@ -2,8 +2,9 @@
 
 Cumulative and selective acknowledgments, for every second segment (RFC 9293, RFC 2018); the retransmission timeout of RFC 6298,
 200 ms at least; losses by RACK, and a probe of the tail (RFC 8985); proportional rate reduction (RFC 6937); CUBIC with HyStart. A
-connection has few segments in its host's own queue (TCP small queues). Windows of receivers are not limited, nothing is reordered,
-and a connection stands once it is made.
+connection has few segments in its host's own queue (TCP small queues). Windows of receivers are not limited, and a connection
+stands once it is made. What comes out of order is waited for longer each time that this was needless, which duplicates tell
+(RFC 2883). A window that was reduced needlessly is put back, as duplicates or time stamps tell (RFC 3522).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from inalab.hosts.drivers.virtual_time import FOR_EVER, VirtualTime
 from inalab.hosts.tcp.connection import Segments
 from inalab.schemes.tcp import SEGMENT
 from inalab.testbed.virtual.cubic import LEAST, Cubic
-from inalab.testbed.virtual.frames import ACK, FIN, PSH, RST
+from inalab.testbed.virtual.frames import ACK, FIN, MOST_BLOCKS, PSH, RST
 from inalab.testbed.virtual.frames import Segment as Received
 from inalab.testbed.virtual.reassembly import Reassembly
 
@@ -31,6 +32,8 @@ DELAYED = 0.04  # seconds that an acknowledgment waits for a second segment
 QUICK = 16  # segments of a connection's beginning that are acknowledged at once
 TICK = 0.004  # seconds of the kernel's clock
 REORDERED = 3  # segments that have come out of order, by which one is lost
+MOST_STEPS = 255  # of the time in which what is overtaken may still come: quarters of the shortest round trip
+PERSISTENT = 16  # recoveries for which they stay as many
 QUEUED = 2  # segments of a connection in its host's queue that keep it from sending more
 TRUESIZE = 2304  # bytes that one of them counts as
 TICKS = 1000  # of time stamps in a second
@@ -75,6 +78,11 @@ class TcpEnd(VirtualConnection):
         self.newest_trip = 0.0
         self.recovering: int | None = None  # until this is acknowledged
         self.after_timeout = False  # likewise, after a timeout
+        self.disordered = False  # whether a segment came that others had overtaken
+        self.steps, self.adapted, self.persistent = 1, 0, 0  # see MOST_STEPS; when they may be adapted next, and PERSISTENT
+        self.foremost = 0  # the end of what has come, whatever lacks before it
+        self.undone: tuple[float, float] | None = None  # window and threshold before they were reduced
+        self.resent, self.resent_at = 0, 0  # segments that were sent again since and have not come twice, and when the first was
         self.prior = self.recovered = self.reduced = 0.0  # of proportional rate reduction: the window before, come, and sent since
         self.most, self.full, self.usage = 0, False, 0  # under way at once in this window, whether the window was full, until when
         self.backoff = 1
@@ -89,6 +97,7 @@ class TcpEnd(VirtualConnection):
         self.moved = time.now  # when the last were acknowledged, or the first of those that are not was sent
         # what comes
         self.coming, self.stamp = Reassembly(), 0
+        self.twice: tuple[int, int] | None = None  # what has come once more, and nobody was told of yet
         self.unacknowledged, self.quick = 0, QUICK
         self.answer_at = FOR_EVER
 
@@ -137,8 +146,8 @@ class TcpEnd(VirtualConnection):
 
     def _room_of_blocks(self) -> int:
         """Bytes that selective acknowledgments take in a header."""
-        blocks = self.coming.blocks()
-        return 4 + 8 * len(blocks) if blocks else 0
+        blocks = len(self.coming.blocks()) + (self.twice is not None)
+        return 4 + 8 * min(blocks, MOST_BLOCKS) if blocks else 0
 
     def _wait_for_pace(self) -> None:
         def go_on() -> None:
@@ -172,6 +181,9 @@ class TcpEnd(VirtualConnection):
             self.lost -= 1
         one.again, one.sent = True, self.time.now
         self.sent_again += 1
+        if self.undone:
+            self.resent_at = self.resent_at or int(self.time.now * TICKS)
+            self.resent += 1
         self._put(one)
 
     def _put(self, one: Flying) -> None:
@@ -194,7 +206,8 @@ class TcpEnd(VirtualConnection):
         self.unacknowledged, self.answer_at = 0, FOR_EVER
         self.quick = max(0, self.quick - 1)
         self.sent_segments += 1
-        blocks = [(begin % ROUND, end % ROUND) for begin, end in self.coming.blocks()]
+        found = [*([self.twice] if self.twice else []), *self.coming.blocks()]
+        blocks, self.twice = [(begin % ROUND, end % ROUND) for begin, end in found], None
         made = Received(
             self.port, self.peer[1], sequence % ROUND, self.coming.expected % ROUND, flags | ACK, blocks, octets,
             int(self.time.now * TICKS), self.stamp,
@@ -230,11 +243,13 @@ class TcpEnd(VirtualConnection):
             if not segment.flags & RST:
                 self.reset()
             return
-        self.stamp, self.heard = segment.stamp, self.time.now
+        self.heard = self.time.now
         if segment.flags & RST:
             self.break_off(errno.ECONNRESET)
             return
         begin = _near(segment.sequence, self.coming.expected)
+        if begin <= self.coming.expected:  # RFC 7323, section 4.3
+            self.stamp = segment.stamp
         if self.closed and segment.octets and begin + len(segment.octets) > self.coming.expected:  # and is not a late copy
             self.break_off(errno.ECONNABORTED)
             self.reset()
@@ -251,23 +266,66 @@ class TcpEnd(VirtualConnection):
         acknowledged, now = _near(segment.acknowledges, self.acknowledged), self.time.now
         if acknowledged > self.next:
             return
-        came = self._advance(acknowledged, now) if acknowledged > self.acknowledged else []
-        for left, right in segment.blocks:
-            begin, end = _near(left, acknowledged), _near(right, acknowledged)
+        foremost, advances = self.foremost, acknowledged > self.acknowledged
+        came = self._advance(acknowledged, now) if advances else []
+        blocks = [(_near(left, acknowledged), _near(right, acknowledged)) for left, right in segment.blocks]
+        if twice := _twice(blocks, acknowledged):
+            blocks = blocks[1:]
+            self._doubled()
+        for begin, end in blocks:
             covered = [one for one in self.flying if not one.arrived and begin <= one.begin and one.end <= end]
             for one in covered:
                 one.arrived = True
                 self.arrived += 1
             came += covered
+        self.foremost = max(foremost, acknowledged, *(end for _, end in blocks))
         for one in came:
+            self.disordered |= not one.again and one.end < foremost
             self.lost -= one.lost
             one.lost = False
             if (one.sent, one.end) > self.newest and not (one.again and now - one.sent < self.cubic.shortest):
                 self.newest, self.newest_trip = (one.sent, one.end), now - one.sent
         if came and not any(one.again for one in came):  # else it may have come long ago
             self._measure(now - came[-1].sent, now)
+        delayed = self.recovering is not None and advances and segment.echo < self.resent_at
+        if self.undone and self._needless(twice, delayed):
+            self._undo()
         if came:
             self._settle(len(came), now)
+
+    # --- what was not lost
+
+    def _doubled(self) -> None:
+        """A segment has come twice: what is overtaken is waited for longer, once a round trip."""
+        self.resent = max(0, self.resent - 1)
+        if self.acknowledged >= self.adapted:
+            self.steps, self.adapted, self.persistent = min(self.steps + 1, MOST_STEPS), self.next, PERSISTENT
+
+    def _needless(self, twice: bool, delayed: bool) -> bool:
+        """Whether nothing was lost: all that was sent again has come twice; or, in a recovery, what came is older than that
+        (`delayed`), and none of it is under way."""
+        return (twice and not self.resent) or (delayed and not any(one.again and not one.arrived for one in self.flying))
+
+    def _undo(self) -> None:
+        assert self.undone is not None
+        window, threshold = self.undone
+        self.cubic.window, self.cubic.threshold = max(self.cubic.window, window), max(self.cubic.threshold, threshold)
+        for one in self.flying:
+            one.lost = False
+        self.lost, self.undone = 0, None
+        if self.recovering is not None:
+            self._recovered()
+
+    def _recovered(self) -> None:
+        """A recovery is over."""
+        self.recovering, self.after_timeout = None, False
+        self.persistent = max(0, self.persistent - 1)
+        self.steps = self.steps if self.persistent else 1
+
+    def _reduced(self) -> None:
+        """Remember what the window is before it is reduced, and count what is sent again from now on."""
+        if self.recovering is None:
+            self.undone, self.resent, self.resent_at = (self.cubic.window, self.cubic.threshold), 0, 0
 
     def _advance(self, acknowledged: int, now: float) -> list[Flying]:
         """All before this has come; what was not known to have."""
@@ -296,7 +354,7 @@ class TcpEnd(VirtualConnection):
         if self.recovering is not None and self.acknowledged >= self.recovering:
             if not self.after_timeout:
                 self.cubic.window = max(self.cubic.threshold, LEAST)
-            self.recovering, self.after_timeout = None, False
+            self._recovered()
         self._look_for_losses(now)
         if self.recovering is not None and not self.after_timeout:
             self._reduce(came)
@@ -312,7 +370,9 @@ class TcpEnd(VirtualConnection):
         if not self.arrived and self.recovering is None:
             return
         sent, end = self.newest
-        moment = 0.0 if self.recovering is not None or self.arrived >= REORDERED else self.cubic.shortest / 4
+        moment = min(self.cubic.shortest / 4 * self.steps, self.trip or FOR_EVER)
+        if not self.disordered and (self.recovering is not None or self.arrived >= REORDERED):
+            moment = 0.0
         for one in self.flying:
             if one.arrived or one.lost or (one.sent, one.end) >= (sent, end):
                 continue
@@ -322,6 +382,7 @@ class TcpEnd(VirtualConnection):
             else:
                 self.reordering = min(self.reordering, due)
         if self.lost and self.recovering is None:
+            self._reduced()
             self.cubic.lost()
             self.recovering, self.prior, self.recovered, self.reduced = self.next, self.cubic.window, 0.0, 0.0
 
@@ -396,6 +457,7 @@ class TcpEnd(VirtualConnection):
             self.break_off(errno.ETIMEDOUT)
             return
         if self.recovering is None:
+            self._reduced()
             self.cubic.lost()
         self.cubic.window = 1.0
         self.recovering, self.after_timeout, self.backoff = self.next, True, 2 * self.backoff
@@ -421,6 +483,8 @@ class TcpEnd(VirtualConnection):
 
     def _take(self, begin: int, octets: bytes, ends: bool) -> None:
         came = self.coming
+        if octets and came.has(begin, begin + len(octets)):
+            self.twice = begin, begin + len(octets)
         fresh, at_once = came.take(begin, octets, ends)
         self.incoming += fresh
         self.ended = came.ended
@@ -437,6 +501,15 @@ class TcpEnd(VirtualConnection):
     def _answer_late(self, at: float) -> None:
         if at == self.answer_at and not self.broken:
             self._answer()
+
+
+def _twice(blocks: list[tuple[int, int]], acknowledged: int) -> bool:
+    """Whether the first block is of what came twice (RFC 2883): of what is acknowledged, or within the second block."""
+    return bool(blocks) and (blocks[0][1] <= acknowledged or (len(blocks) > 1 and _within(*blocks[:2])))
+
+
+def _within(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return other[0] <= one[0] and one[1] <= other[1]
 
 
 def _near(number: int, known: int) -> int:
