@@ -35,6 +35,9 @@ class Settings(SchemeSettings):
     order: bool = Field(True, description="updates go one after another, the shortest first, and do not share links")
     aggregate: bool = Field(True, description="workers that wait for their turn add others' updates to theirs")
     distribute: bool = Field(True, description="workers that have fetched the model pass it on to others that wait for it")
+    learn: bool = Field(
+        True, description="the scheduler learns the links' rates from transfers; else they stay as they were at first"
+    )
     distance: float | None = Field(
         None, ge=0, description="a second host has a replica; the norms of the updates that it lacks add up to at most this"
     )
@@ -53,7 +56,7 @@ class MLfabricScheme(OneModelServer):
     simulation = Simulation.UPDATES
     Settings = Settings
     managed = True
-    unsimulated = ("distance", "chain")
+    unsimulated = ("distance", "chain", "learn")
 
     def servers(self, settings: Any) -> int:
         return 1 + int(settings.replicated)
@@ -92,7 +95,7 @@ class MLfabricScheme(OneModelServer):
         s, ranks, replication = place.settings, _ranks(place), None
         if ranks.replica is not None:
             replication = Replication(ranks.server, ranks.replica, s.distance or 0.0, s.chain)
-        fabric = Fabric(place.racks, _rates(place.rates), _rates(place.uplinks))
+        fabric = Fabric(place.racks, _rates(place.rates), _rates(place.uplinks), s.learn)
         return Schedule(fabric, place.membership.size, s.delay, s.order, s.aggregate, s.distribute, replication)
 
 

@@ -15,12 +15,13 @@ class Fabric:
     """Hosts below their racks' switches, and a root above those.
 
     `racks` are the hosts' by rank; rates are in bytes per second, 0 means no limit. A transfer slower than its links'
-    estimated rates lowers them. A faster one raises them, at most to the given rates.
+    estimated rates lowers them, where it `learns`. A faster one raises them, at most to the given rates.
     """
 
     racks: Sequence[int]
     hosts: Sequence[float]
     uplinks: Sequence[float]
+    learns: bool = True
 
     def __post_init__(self) -> None:
         self.given: dict[Link, float] = {}
@@ -39,7 +40,7 @@ class Fabric:
     def learn(self, path: Path, size: float, seconds: float) -> None:
         """Move the estimated rate of a path's slowest links toward the rate of this transfer, at most to the given rate."""
         limited = [link for link in path if self.rates[link]]
-        if not limited or seconds <= 0:
+        if not (self.learns and limited) or seconds <= 0:
             return
         slowest = min(self.rates[link] for link in limited)
         for link in limited:

@@ -9,6 +9,7 @@ from inalab.hosts.training.pipeline import BLOCKING, UNBOUNDED
 from inalab.schemes import registry
 from inalab.schemes.scheme import Admitted
 from inalab.testbed.plan.faults import DISORDER, Fault, refuse_unknown
+from inalab.testbed.plan.rates import FIXED
 from inalab.topologies.plan import NetworkPlan
 
 if TYPE_CHECKING:  # which has these rules checked
@@ -38,6 +39,8 @@ def _impossible(fault: Fault, settings: TrialSettings, jobs: Sequence[Admitted],
         yield "loss and faults of links cannot be set together: both are decided by the link's switch"
     if fault.what in DISORDER and settings.disorder():
         yield "disorder and faults that disturb links cannot be set together: both are decided by the link's switch"
+    if fault.what == "rate" and settings.changing != FIXED:
+        yield f"fault `{fault}`: rates are changing ({settings.changing}) already; leave one of both out"
     if fault.what == "rate" and fault.whom in unlimited:
         yield f"fault `{fault}`: the rate of {fault.whom} is not limited, and so cannot change"
     if fault.what == "slow" and len(jobs) > 1:

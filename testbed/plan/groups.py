@@ -10,15 +10,18 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
 
+from inalab.hosts.training import stragglers
 from inalab.hosts.training.architectures import catalog
 from inalab.hosts.training.layers import FORWARD
 from inalab.hosts.training.pipeline import ASYNCHRONOUS, BLOCKING, LAYERED, OF_TORCH, PIPELINES
 from inalab.hosts.training.replica import MOMENTUM
-from inalab.hosts.training.stragglers import KINDS, PARAMETERS, Straggler
+from inalab.hosts.training.stragglers import PARAMETERS, Straggler
 from inalab.hosts.training.workloads import PROFILES, WORKLOADS
 from inalab.switches.disorder import HOLD, Disorder
 from inalab.switches.loss import Loss
+from inalab.testbed.plan import rates as schedules
 from inalab.testbed.plan.faults import Fault, faults_of
+from inalab.testbed.plan.rates import FIXED, KINDS, MARKOV, Markov, Rates
 from inalab.topologies.catalog import TOPOLOGIES, find, own_fields
 from inalab.topologies.leaf_spine import ROUTINGS, TREE
 from inalab.topologies.topology import Topology, TopologyError
@@ -151,6 +154,41 @@ class DisorderSettings(Group):
         return Disorder(self.reorder, self.duplicate, self.hold, self.jitter)
 
 
+class RateSettings(Group):
+    """Links whose rates change while the trial runs."""
+
+    changing: str = Field(FIXED, description=f"rates of links: one of {', '.join(KINDS)}, or a file with a schedule as RATES")
+    changing_share: float = Field(0.1, gt=0, le=1, description="markov: of the workers' links that change")
+    changing_factor: float = Field(0.5, gt=0, description="markov: of its rate that a link has in its other state")
+    changing_mean: float = Field(3.0, gt=0, le=3600, description="markov: seconds in a state, on average")
+
+    @field_validator("changing")
+    @classmethod
+    def _known(cls, changing: str) -> str:
+        if changing.endswith(".py"):
+            schedules.of_file(changing)
+        elif changing not in KINDS:
+            raise ValueError(f"choose one of {', '.join(KINDS)}, or a file")
+        return changing
+
+    def idle(self) -> dict[str, str]:
+        if self.changing == MARKOV:
+            return {}
+        return dict.fromkeys(
+            ("changing_share", "changing_factor", "changing_mean"), f"changing is {self.changing}; set changing={MARKOV}"
+        )
+
+    def schedule(self) -> Rates | None:
+        """Of changes; None where rates stay as they are."""
+        if self.changing == FIXED:
+            return None
+        return (
+            Markov(self.changing_share, self.changing_factor, self.changing_mean)
+            if self.changing == MARKOV
+            else schedules.of_file(self.changing)
+        )
+
+
 class SimulationSettings(Group):
     """What a trial whose times are computed depends on, besides."""
 
@@ -199,7 +237,7 @@ class FaultSettings(Group):
 class StragglerSettings(Group):
     """Workers whose steps take longer."""
 
-    straggler: str = Field("none", description=f"one of {', '.join(KINDS)}")
+    straggler: str = Field("none", description=f"one of {', '.join(stragglers.KINDS)}")
     straggler_rank: int = Field(0, ge=0, description="slow: which worker")
     straggler_factor: float = Field(3.0, ge=1, le=1000, description="slow, bimodal: how many times as long")
     straggler_mean: float = Field(1.0, ge=0, le=1000, description="exponential: mean of what is added to 1")
@@ -228,6 +266,7 @@ GROUPS: dict[str, type[Group]] = {
     "work": WorkSettings,
     "loss": LossSettings,
     "disorder": DisorderSettings,
+    "changing": RateSettings,
     "faults": FaultSettings,
     "straggler": StragglerSettings,
     "simulation": SimulationSettings,

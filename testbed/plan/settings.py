@@ -33,11 +33,13 @@ from inalab.testbed.plan.groups import (
     FaultSettings,
     LossSettings,
     NetworkSettings,
+    RateSettings,
     SimulationSettings,
     StragglerSettings,
     WorkSettings,
     ungrouped,
 )
+from inalab.testbed.plan.rates import Change
 from inalab.testbed.plan.window import window
 from inalab.topologies.jobs import JobPlan, deal
 from inalab.topologies.plan import NetworkPlan
@@ -147,8 +149,9 @@ class JobSettings(WithSchemes):
 
 
 class TrialSettings(
-    WithSchemes, SimulationSettings, StragglerSettings, FaultSettings, DisorderSettings, LossSettings, WorkSettings, NetworkSettings
-):
+    WithSchemes, SimulationSettings, StragglerSettings, FaultSettings, RateSettings, DisorderSettings, LossSettings, WorkSettings,
+    NetworkSettings,
+):  # fmt: skip
     """Everything that one trial depends on, besides its seed."""
 
     @field_validator("jobs", mode="before")
@@ -230,6 +233,11 @@ class TrialSettings(
             return registry.running([job.of_scheme() for job in self.each()])
         except registry.SchemeError as error:
             raise SettingsError(str(error)) from None
+
+    def rate_changes(self, plan: NetworkPlan, seed: int) -> Iterable[Change]:
+        """Of links, while the trial runs."""
+        schedule = self.schedule()
+        return schedule.changes(plan, seed) if schedule else ()
 
     def starts(self) -> list[float]:
         """When each job begins, in seconds after the first."""

@@ -92,6 +92,7 @@ DETAIL = (
     Metric("loss_packets", "subject to loss", "packets", 1, ",.0f", "that links with loss carried or lost"),
     Metric("held_back", "held back", "packets", 1, ",.0f", "by links, so that others overtook them"),
     Metric("doubled", "doubled", "packets", 1, ",.0f", "that links delivered twice"),
+    Metric("rate_changes", "rate changes", "", 1, ",.0f", "of links, while the trial ran"),
     Metric("queue_drops", "queue drops", "packets", 1, ",.0f", "at switches and links; losses on request are not among them"),
     Metric("pauses", "pauses", "", 1, ",.0f", "of switches, by `inalab watch`; the times mean nothing then"),
     Metric("saturated", "saturated", "%", 100, ".0f", "of the time in which a switch, or all processors, had no time left"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from inalab.hosts.training.pipeline import BARRIER, BLOCKING, LAYERED
 from inalab.schemes.scheme import Scheme, Simulation
+from inalab.testbed.plan.rates import FIXED
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.simulator import costs
 from inalab.topologies.leaf_spine import TREE
@@ -16,7 +17,7 @@ NEEDED = {  # settings
 MOST_OF_ALL_TO_ALL = 512  # workers of schemes whose messages grow with the square of their number
 UNTOLD = {  # settings that say what is not simulated, and the values with which it is not there
     "faults": (), "elastic": False, "background": 0.0, "latency": 0.0, "timeline": False,
-    "routing": TREE, "skew": 0.0, "reorder": 0.0, "duplicate": 0.0, "jitter": 0.0,
+    "changing": FIXED, "routing": TREE, "skew": 0.0, "reorder": 0.0, "duplicate": 0.0, "jitter": 0.0,
     "measure_error": False,
 }  # fmt: skip
 

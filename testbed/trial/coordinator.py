@@ -106,7 +106,8 @@ class _Trial:
         load = LoadMeter.of(network)
         carried = LinkBytes(network, watched_links(self.plan, self.jobs))
         faults = drawn(self.settings.faults, self.plan, self.seed)
-        injection = Injection(faults, self.plan, self.seed, started, network.controls, self.processes)
+        changes = self.settings.rate_changes(self.plan, self.seed)
+        injection = Injection(faults, self.plan, self.seed, started, network.controls, self.processes, changes)
         self.workers.start(started)
         setup = time.monotonic() - began
 
@@ -124,6 +125,7 @@ class _Trial:
         measured: dict[str, Any] = load.metrics() | carried.metrics()
         deployment.end_servers(watch.servers, watch.cut)
         counted = count(self.settings, self.plan, self.admitted, network.controls)
+        measured["rate_changes"] = injection.changed or None
         measured["faults"] = [happened.recorded() for happened in injection.happened]
         if isinstance(self.workers, ElasticWorkers):
             measured["changes"] = [change.since(started) for change in self.workers.members.changes]

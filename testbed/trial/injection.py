@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,6 +12,8 @@ from inalab.switches.control import Control
 from inalab.switches.disorder import HOLD, Disorder, set_disorder
 from inalab.switches.loss import DIRECTIONS, Loss, link_seed, prepare_loss, switch_loss
 from inalab.testbed.plan.faults import DISORDER, Fault
+from inalab.testbed.plan.rates import Change, checked
+from inalab.testbed.trial.errors import TrialError
 from inalab.topologies.plan import LinkPlan, NetworkPlan
 
 
@@ -58,17 +60,20 @@ class Injection:
 
     def __init__(
         self, faults: Sequence[Fault], plan: NetworkPlan, seed: int, started: float, controls: Mapping[str, Control],
-        nodes: Nodes,
+        nodes: Nodes, changes: Iterable[Change] = (),
     ) -> None:  # fmt: skip
+        """`changes` of rates come beside; that some are left when the training ends is as it should be."""
         self.faults, self.plan, self.seed, self.started = faults, plan, seed, started
         self.controls, self.nodes = controls, nodes
         self.order = itertools.count()
         self.due: list[tuple[float, int, Callable[[float], None]]] = []
         self.of_step = [fault for fault in faults if fault.step is not None]
         self.happened: list[Happened] = []
+        self.changes, self.changed = checked(changes, plan.links), 0  # those that come, and how many have
         for fault in faults:
             if fault.at is not None:
                 self._plan(started + fault.at, fault)
+        self._plan_change()
 
     def next(self) -> float:
         """When the next one is due; infinite where none is."""
@@ -92,6 +97,21 @@ class Injection:
 
     def _plan(self, at: float, fault: Fault) -> None:
         heapq.heappush(self.due, (at, next(self.order), lambda now: self._begin(fault, now)))
+
+    def _plan_change(self) -> None:
+        try:
+            if (found := next(self.changes, None)) is None:
+                return
+        except Exception as error:  # of a schedule in somebody's file
+            raise TrialError(str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}") from None
+        at, link, rate = found
+
+        def change(now: float) -> None:
+            self.nodes.set_rate(link, rate)
+            self.changed += 1
+            self._plan_change()
+
+        heapq.heappush(self.due, (self.started + at, next(self.order), change))
 
     def _begin(self, fault: Fault, now: float) -> None:
         self.happened.append(happened := Happened(fault, now - self.started))

@@ -235,7 +235,10 @@ class _Launch:
         for host in self.network.plan.hosts:
             self._start(host)
         faults, controls = drawn(self.settings.faults, self.network.plan, self.seed), self.network.controls
-        injection = self.injection = Injection(faults, self.network.plan, self.seed, time.monotonic(), controls, self.processes)
+        changes = self.settings.rate_changes(self.network.plan, self.seed)
+        injection = self.injection = Injection(
+            faults, self.network.plan, self.seed, time.monotonic(), controls, self.processes, changes
+        )
         self.groups.register(self.outputs)
         self.ended_at = float("inf")
         while (self.ranks or len(self.outputs.get_map()) > 1) and time.monotonic() < self.ended_at:

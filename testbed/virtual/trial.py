@@ -153,6 +153,7 @@ class VirtualTrial:
         controls = self.network.controls
         counted = count(self.settings, self.plan, self.admitted, controls)
         faults: dict[str, Any] = {"faults": [happened.recorded() for happened in injection.happened]}
+        faults["rate_changes"] = injection.changed or None
         if self.elastic is not None:
             faults["changes"] = [change.since(self.started) for change in self.elastic.members.changes]
         return outcome(self.settings, self.jobs, counted, self.started, carried | faults)
@@ -169,7 +170,8 @@ class VirtualTrial:
         """Those of the schedule, and traffic of no job (hosts.background)."""
         s = self.settings
         faults = drawn(s.faults, self.plan, self.seed)
-        injection = Injection(faults, self.plan, self.seed, self.started, self.network.controls, self)
+        changes = s.rate_changes(self.plan, self.seed)
+        injection = Injection(faults, self.plan, self.seed, self.started, self.network.controls, self, changes)
         self.time.at(self.started, self._await_fault, injection)
         if s.background:
             source, sink = (self.plan.hosts[self.plan.topology.members[rack][-1]] for rack in (-1, 0))
