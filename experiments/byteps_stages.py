@@ -110,7 +110,7 @@ def bars(trial: dict[str, Any]) -> list[Bar]:
 
 
 def overlap(trial: dict[str, Any]) -> float:
-    """How many stages are under way at once, in the middle."""
+    """How many stages are under way at once, on average; a GPU that waits in one counts."""
     its = bars(trial)
     return sum(end - begin for begin, end, _, _ in its) / max(end for _, end, _, _ in its)
 
@@ -154,5 +154,6 @@ def findings(run: Run) -> list[str]:
             services = estimate(run, MS, shape=shape, between=SERVICES)
             compared = way != SERVICES and services.n
             beside = f", {found.median / services.median:.2f} of that by {SERVICES}" if compared else ""
-            sentences.append(f"{shape}, {way}: {found.median:.0f} ms{beside}. {at_once.median:.1f} stages are under way at once.")
+            on_average = f"On average {at_once.median:.1f} stages are under way at once."
+            sentences.append(f"{shape}, {way}: {found.median:.0f} ms{beside}. {on_average}")
     return sentences

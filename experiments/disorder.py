@@ -90,5 +90,6 @@ def findings(run: Run) -> list[str]:
             }
             parts = [f"{look_of(scheme).label} {words(cost)}" for scheme, cost in costs.items() if cost.n]
             if parts:
-                sentences.append(f"{form.format(unit * value)} {name}: the mean TAT is {', '.join(parts)} times that in order.")
+                amount = form.format(unit * value)
+                sentences.append(f"{amount} {name}: over that in order the mean TAT is {', '.join(parts)}.")
     return sentences

@@ -68,6 +68,10 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return paired(points, settings, seed)
 
 
+def _share(run: Run) -> str:
+    return f"{100 * run.record['settings']['share']:.0f} %"
+
+
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Updates and time to the target, over those on links that stay as they are."""
     target = run.record["settings"]["target"]
@@ -84,8 +88,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     named(figure, axes)
     caption = (
         f"Updates and time until the model has {100 * target:g} % test accuracy, over those of the same way and seed on links that "
-        "stay as they are. Dark: a tenth of the links have half the rate. Light: they change between the whole and half of it. "
-        "Each seed a point, medians with intervals."
+        f"stay as they are. Dark: {_share(run)} of the links have half the rate. Light: they change between the whole and half of "
+        "it. Each seed a point, medians with intervals."
     )
     yield "mlfabric_change", caption, figure
 
@@ -102,7 +106,7 @@ def findings(run: Run) -> list[str]:
             if all(each.n for each in found):
                 parts.append(f"{links} {words(found[0])} times the updates and {words(found[1])} times the time")
         if parts:
-            sentences.append(f"{look.label}: with a tenth of the links {'; '.join(parts)}.")
+            sentences.append(f"{look.label}: with {_share(run)} of the links {'; '.join(parts)}.")
     gained = ratio(run, time, {"way": UNLEARNT, "links": CHANGING}, {"way": "mlfabric", "links": CHANGING})
     if gained.n:
         sentences.append(f"On changing links MLfabric takes {words(gained)} times as long where rates are not learnt.")

@@ -40,7 +40,7 @@ class Settings(SweepSettings):
     costs: str = "none"
 
 
-QUICK: dict[str, Any] = {"racks": 2, "workers": 2, "steps": 2, "workload": "tensor-20000"}
+QUICK: dict[str, Any] = {"schemes": ("switchml", "atp", "ring"), "racks": 2, "workers": 2, "steps": 2, "workload": "tensor-20000"}
 
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
@@ -90,15 +90,15 @@ def findings(run: Run) -> list[str]:
     sentences = not_valid(run)
     for scheme in run.record["settings"]["schemes"]:
         plain = estimate(run, KILO, scheme=scheme, routing=TREE, skew=0.0)
-        parts = []
+        if not plain.n:
+            continue
+        by_skew = []
         for skew in levels(run, "skew"):
-            for routing in ROUTINGS:
-                found = estimate(run, KILO, scheme=scheme, routing=routing, skew=skew)
-                if found.n and plain.n:
-                    parts.append(f"{routing} at {skew:g} ms {found.median / plain.median:.2f}")
-        if parts:
-            label, alone = look_of(scheme).label, words(plain, ",.0f")
-            sentences.append(
-                f"{label}: {alone} thousand elements a second with one way for each destination; times that: {', '.join(parts)}."
-            )
+            found = {routing: estimate(run, KILO, scheme=scheme, routing=routing, skew=skew) for routing in ROUTINGS}
+            ratios = [f"{routing} {each.median / plain.median:.2f}" for routing, each in found.items() if each.n]
+            by_skew.append(f"{', '.join(ratios)} with {skew:g} ms of skew")
+        label, alone = look_of(scheme).label, words(plain, ",.0f")
+        sentences.append(
+            f"{label}: {alone} thousand elements a second over one path for each destination; over that: {'; '.join(by_skew)}."
+        )
     return sentences

@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from inalab.hosts.collective import UNNAMED, AggregationError, Counters, Label, Operation, Sum
+from inalab.hosts.collective import UNNAMED, AggregationError, Counters, Label, Operation, Sum, Update
 from inalab.hosts.copies import Copy
 from inalab.hosts.drivers.sockets import SocketDriver
 from inalab.hosts.groups import Departure, Formation, Formed
@@ -81,6 +81,7 @@ class Answer:
     now: float
     total: NDArray[Any] | None = None
     version: float = 0.0
+    update: Update | None = None
     counters: Counters = field(default_factory=Counters)
     error: AggregationError | None = None
     formed: Formed | None = None
@@ -175,11 +176,12 @@ class SimulatedSums:
             values = given(pending, self.sampling)
             answer = self.simulation.ask(Summand(values, label, operation, self.formation))
             self.counters += answer.counters
-            keep(pending, Sum(values.reshape(-1), values.shape, total=answer.total, version=answer.version))
+            done = Sum(values.reshape(-1), values.shape, total=answer.total, version=answer.version, update=answer.update)
+            keep(pending, done)
         return pending
 
     def note(self) -> None:
-        """Nothing: the simulation knows."""
+        """The simulation keeps no timeline."""
 
     def end(self, patience: float) -> bool:
         """Nothing is under way."""

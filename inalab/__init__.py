@@ -1,4 +1,5 @@
-"""In-Network Aggregation Lab: `run`, `load`, `compare`, `experiments`, `Scheme` and `Experiment` for notebooks and scripts.
+"""In-Network Aggregation Lab: `run`, `load`, `compare`, `experiments`, `Scheme` and `Experiment` for notebooks and scripts, and
+`Asynchronous` for scripts that `inalab launch` runs.
 
 The folders are the repository's, which stand at its top level.
 
@@ -31,6 +32,8 @@ def __getattr__(name: str) -> Any:
     """What inalab.testbed.interface has, once it is used: it imports PyTorch. `experiments` is the package, which can be called."""
     if name == "experiments":
         return importlib.import_module("inalab.experiments")
+    if name == "Asynchronous":
+        return importlib.import_module("inalab.hosts.asynchronous").Asynchronous
     interface = importlib.import_module("inalab.testbed.interface")
     if name not in interface.__all__:
         raise AttributeError(f"module 'inalab' has no attribute {name!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field, field_validator
 
 from inalab.hosts.atp import wire
@@ -80,6 +81,9 @@ class Atp(Streaming):
     def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
         if plan.pods:
             raise ValueError("scheme atp adds at two levels of switches: choose a topology without pods")
+        told = sum(np.array(_sources(plan, job.plan)) for job in jobs)
+        if (most := int(np.max(told))) > atp.SOURCES:
+            raise ValueError(f"a rack's switch tells {atp.SOURCES} sources apart, not {most}: fewer workers, servers or spines")
         for job in jobs:
             own = job.plan
             for server in own.servers:
@@ -201,6 +205,14 @@ class Atp(Streaming):
         loads = [(link.rate, between if link.number in plan.uplinks else 1.0) for link in plan.links]
         carried = self.packets(settings, elements) * self.bits_on_wire(settings.k)
         return max(float(load * carried / (rate * 1e6)) for rate, load in loads if rate is not None)
+
+
+def _sources(plan: NetworkPlan, job: JobPlan) -> list[int]:
+    """By rack, how many sources of a job's packets its switch tells apart: other racks' workers for each way that they may come."""
+    ways = len(plan.roots) if plan.topology.spreads else 1
+    homes = [sum(server.rack == rack for server in job.servers) for rack in range(plan.topology.racks)]
+    here = [len(ranks) for ranks in job.members(plan.topology.racks)]
+    return [own * len(job.servers) + home * (job.size - own) * ways for own, home in zip(here, homes, strict=True)]
 
 
 def busiest(topology: Topology) -> float:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from inalab.hosts.machines.inside import BETWEEN, Between
-from inalab.schemes.of_machines import STRATEGIES, OfMachines, known
+from inalab.schemes.of_machines import OfMachines, Strategies
 from inalab.schemes.scheme import Look, one_of
 from inalab.schemes.tcp import OverConnections, TransportSettings
 
@@ -16,9 +16,7 @@ class Settings(TransportSettings):
     """What happens inside a machine, and between machines."""
 
     racks: int = Field(2, description="machines")
-    strategy: Annotated[str, AfterValidator(known)] = Field(
-        "cpu-assisted", description=f"inside a machine: {', '.join(STRATEGIES)}, or a file"
-    )
+    strategy: Strategies = "cpu-assisted"
     between: Annotated[str, one_of(*BETWEEN)] = Field(
         "services",
         description="between machines: a Summation Service in each (services), a ring, or one parameter server (server)",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
 
 from inalab.hosts.machines.inside import Between, Strategy, checked, schedule
 from inalab.hosts.plugins import PluginError, load
@@ -30,18 +33,21 @@ def strategy_of(name: str) -> Strategy:
     return found
 
 
-def known(name: str) -> str:
-    """A validator: the name is a strategy's."""
+def _known(name: str) -> str:
     strategy_of(name)
     return name
+
+
+Strategies = Annotated[str, AfterValidator(_known), Field(description=f"inside a machine: {', '.join(STRATEGIES)}, or a file")]
 
 
 class OfMachines(ScheduledOverTcp):
     """GPUs are workers, and each machine's memory is a server. Settings have `racks`, which are the machines, and `strategy`."""
 
-    of_machines = True
+    multi_gpu = True
     of_bound = (0.5, 1.02)  # acknowledgments wait behind data, and a step waits for its last block
 
+    @abstractmethod
     def between(self, settings: Any) -> Between | None:
         """What servers move between machines; None where the network sums."""
         raise NotImplementedError

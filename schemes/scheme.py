@@ -128,7 +128,7 @@ class Scheme:
     operations: tuple[Operation, ...] = (Operation.SUM,)  # of its group; Gloo carries what a script calls beside them
     native = False  # PyTorch's own group sums, over Gloo
     keeps_weights = False  # its group has the operations KEEP, CHANGE and FETCH (hosts.collective), for pipeline asynchronous
-    of_machines = False  # it sums inside machines with several GPUs, and then between machines
+    multi_gpu = False  # it sums inside machines with several GPUs, and then between machines
     sums = True  # gradients, for all other pipelines and for scripts
     serves_on_workers = False  # a server runs on every worker's host, too
     outlives_workers = False  # those that are left go on when one dies

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from inalab.hosts.collective import Membership
 from inalab.hosts.machines.inside import PIECES, summed
 from inalab.hosts.machines.leader import Leader
 from inalab.hosts.place import Over, Place, Serving
 from inalab.schemes import oracle, switchml
-from inalab.schemes.of_machines import STRATEGIES, OfMachines, known, strategy_of
+from inalab.schemes.of_machines import OfMachines, Strategies, strategy_of
 from inalab.schemes.scheme import Admitted, Cells, Conditions, Look, Simulation
 from inalab.switches.commands import Commands
 from inalab.switches.control import Control
@@ -31,9 +31,7 @@ class Settings(switchml.Settings):
     """What happens inside a machine; and SwitchML's own."""
 
     racks: int = Field(2, description="machines")
-    strategy: Annotated[str, AfterValidator(known)] = Field(
-        "cpu-assisted", description=f"inside a machine: {', '.join(STRATEGIES)}, or a file"
-    )
+    strategy: Strategies = "cpu-assisted"
 
 
 class SwitchMLMachine(OfMachines):
@@ -97,7 +95,7 @@ class SwitchMLMachine(OfMachines):
     # --- theory
 
     def simulated(self) -> Simulation:
-        """Not at all: its messages go to hosts, and its packets to a switch."""
+        """Not at all: the simulator does not combine messages of a schedule with sums in switches."""
         return Simulation.NONE
 
     def sum_error(self, settings: Any, workers: int, largest: float, magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ from .sizes import MAX_JOBS, MAX_WORKERS
 UDP_PORT = 48866
 FIRST_JOB_GROUP = 100
 GROUPS_PER_JOB = 64
+SOURCES = 4096  # as p4/include/atp/admission.p4 has it
 AGGREGATORS = 4096  # as p4/include/atp/configuration.p4 has it
 # what happens to packets, as p4/include/atp/next_step.p4 numbers it
 EVENTS = ("claims", "collisions", "completions", "flushes", "passed", "freed", "answers", "repairs")
@@ -89,7 +90,7 @@ def addresses(commands: Commands, number: int, children: Iterable[Child]) -> Non
 
 
 def all_pass() -> list[str]:
-    """For such a switch: gradients and confirmations pass."""
+    """For a switch on one of several ways: gradients and confirmations pass."""
     return ["table_set_default admission.sources pass_by", "table_set_default admission.confirmations pass_by"]
 
 
@@ -115,7 +116,7 @@ class Server:
 
     @property
     def groups(self) -> tuple[tuple[Child, ...], ...]:
-        """Of copies, any of which serves."""
+        """Alternative multicast groups, one for each uplink."""
         return tuple((*self.children, one) for one in self.above) or (self.children,)
 
 

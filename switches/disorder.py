@@ -1,4 +1,4 @@
-"""What links do to packets beside losing them, by a hash of (seed, packet number): the embedded switch's set_disorder."""
+"""What links do to packets other than losing them, by a hash of (seed, packet number): the embedded switch's set_disorder."""
 
 from __future__ import annotations
 

@@ -18,5 +18,5 @@ def _in_one_rack(scheme: Scheduled, workers: int, servers: int) -> Schedule:
 SCHEDULES: dict[str, Callable[[int, int], Schedule]] = {
     name: partial(_in_one_rack, scheme)
     for name in registry.names()
-    if isinstance(scheme := registry.find(name), Scheduled) and not scheme.native and not scheme.of_machines
+    if isinstance(scheme := registry.find(name), Scheduled) and not scheme.native
 }

@@ -18,7 +18,7 @@ class LeafSpine(Topology):
 
     tree   one for each destination: what switches aggregate goes over the job's spine, and jobs take the spines in turn. Other
            traffic goes over that which the rank of its destination chooses. Nothing is reordered
-    ecmp   that of its flow, by a hash (equal-cost multipath)
+    ecmp   that of its flow, by a hash (equal-cost multipath); all TCP from one host to another is one flow
     spray  the spines in turn, packet by packet, at each rack's switch
     """
 

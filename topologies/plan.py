@@ -328,21 +328,21 @@ class NetworkPlan:
         `jobs` are the jobs of hosts, by rank, that have to be reached through their job's root.
         """
         switch, stations = self.switches[name], {h.name: h.station for h in self.everyone}
-        routes: dict[str, int | range] = {
-            other.station.mac: self._port_towards(name, other.name, 0) for other in self.switches.values() if other is not switch
-        }
+        routes = {other.station.mac: self._towards(name, other.name, 0) for other in self.switches.values() if other is not switch}
         for host in self.everyone:
             if name == host.home:
                 routes[host.station.mac] = self.port(name, host.name)
-            elif self.topology.spreads and len(ways := self._ways(name, host.home)) > 1:
-                routes[host.station.mac] = self._ports(name, ways)
             else:
-                routes[host.station.mac] = self._port_towards(name, host.home, (jobs or {}).get(host.rank, host.rank))
+                routes[host.station.mac] = self._towards(name, host.home, (jobs or {}).get(host.rank, host.rank))
         flood = [a.port for a in switch.attachments if a.peer in stations or self._spanning_tree.has_edge(name, a.peer)]
         hosts = {a.port: stations[a.peer] for a in switch.attachments if a.peer in stations}
         forward(commands, flood, routes, hosts)
         if self.topology.by_packet:
             by_packet(commands)
 
-    def _port_towards(self, name: str, goal: str, choice: int) -> int:
-        return self.port(name, self.next_switch(name, goal, choice))
+    def _towards(self, name: str, goal: str, choice: int) -> int | range:
+        """The port of a switch that leads to another one; all ports that do, where packets are spread over them."""
+        ways = self._ways(name, goal)
+        if self.topology.spreads and len(ways) > 1:
+            return self._ports(name, ways)
+        return self.port(name, ways[choice % len(ways)])

@@ -56,12 +56,12 @@ class Topology:
 
     @property
     def spreads(self) -> bool:
-        """Whether packets to one destination go different ways, where these are equally short,"""
+        """Whether switches use all equally short paths to a destination."""
         return False
 
     @property
     def by_packet(self) -> bool:
-        """and whether the switches take these in turn for each packet, instead of one for each flow."""
+        """Whether they choose one for each packet, and not for each flow."""
         return False
 
     rack_name: ClassVar[str] = "tor"  # of a rack's switch, before the rack's number

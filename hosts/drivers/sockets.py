@@ -67,7 +67,7 @@ os.register_at_fork(after_in_child=_close_all)
 
 
 def _drop_what_waits(of: socket.socket) -> None:
-    """Take all that has come, to no avail."""
+    """Discard what has come so far."""
     with suppress(BlockingIOError, ConnectionRefusedError):
         while True:
             of.recv(1, socket.MSG_DONTWAIT)

@@ -101,8 +101,8 @@ static void resending_expired(Stream *s, const int32_t *rows, int count, double 
    In a silence the oldest chunk is asked about for all. While the silence lasts others are, in turn, more at a time and less often:
    two workers may each wait for a packet that the other one has lost.
 
-   Where a scheme sees that packets do not keep their order, twice as many results have to overtake a chunk, up to a window, as TCP
-   has it with its reordering window (RFC 8985, section 6.2): needless queries would be answered by whole results.
+   Where a scheme sees that packets do not keep their order, twice as many results have to overtake a chunk, up to a window: needless
+   queries would be answered by whole results. TCP's reordering window (RFC 8985, section 6.2) is a time, and grows step by step.
 
    Where results have overtaken a chunk, its packet has left this host, and so it has, nearly always, where an answer to an earlier
    query is overdue: the query is urgent, and so is what is sent again for an answer. They leave before what waits in this host's
@@ -210,7 +210,7 @@ static void paths_of(const Stream *s, const int32_t *rows, int count, bool *on_p
         on_path[s->rows[rows[i]].path] = true;
 }
 
-/* So many results have come, none of them out of order. */
+/* So many results have come. */
 static void in_order_again(Stream *s, int count) {
     if (s->gap > GAP && (s->ordered += count) >= (int64_t)IN_ORDER * s->count) {
         s->gap = (int32_t)most(s->gap / 2, GAP);

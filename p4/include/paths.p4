@@ -1,5 +1,5 @@
-// Which of several ways that are equally short a packet takes: that of its flow (equal-cost multipath, RFC 2992), or the ways in
-// turn, packet by packet. Without TCP's ports a flow is what a host sends another, or one of its protocols over UDP does.
+// Which of several equally short paths a packet takes: that of its flow, by a hash modulo their number (equal-cost multipath), or the
+// paths in turn, packet by packet. A flow is what has the same MAC addresses and UDP ports: TCP's ports are not parsed.
 // A program includes this behind its headers_t, which has an `ethernet` and a `udp`.
 #ifndef PATHS_P4
 #define PATHS_P4

@@ -52,8 +52,6 @@ class Networks(Backend):
         settings.check_emulated()
         if any(job.of_scheme().of_machine(job.scheme_settings()) for job in settings.each()) and (lacking := verbs.missing()):
             raise SettingsError(lacking)
-        if self.name == "bmv2" and (settings.disorder() or any(fault.what in DISORDER for fault in settings.faults)):
-            raise SettingsError("simple_switch keeps packets in order: leave disorder out, or choose --target embedded")
         if settings.beyond_default(["costs"]):
             raise SettingsError("costs are of targets virtual and simulated: leave them out, or choose one of those")
         if (hosts := settings.racks * settings.workers) > MOST_HOSTS:
@@ -118,6 +116,10 @@ class Bmv2(Networks):
 
     def refuse(self, settings: TrialSettings) -> None:
         super().refuse(settings)
+        if settings.disorder() or any(fault.what in DISORDER for fault in settings.faults):
+            raise SettingsError("simple_switch cannot reorder or double packets: leave disorder out, or choose --target embedded")
+        if settings.latency or settings.skew:
+            raise SettingsError("simple_switch cannot delay packets: leave latency and skew out, or choose --target embedded")
         if settings.running().program and settings.k > self.largest_k:
             raise SettingsError(
                 f"simple_switch adds at most {MOST_GROWTH} bytes to a packet, and would write an answer of {settings.k} integers "

@@ -76,6 +76,8 @@ class Virtual(Backend):
         self.refuse(settings)
         if settings.faults:
             raise SettingsError("scripts in virtual time have no faults: leave them out, or choose target embedded")
+        if settings.schedule():
+            raise SettingsError("links keep their rates for scripts in virtual time: leave changing out, or choose target embedded")
         if runner.value:
             what = f"{runner.value} starts processes of its own, which know nothing of virtual time"
             raise SettingsError(f"{what}: leave --{runner.value} out")

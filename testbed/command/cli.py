@@ -173,7 +173,7 @@ def export_p4app(
     size = {"racks": str(shape.racks), "workers": str(shape.workers)}
     settings = make_settings(TrialSettings, {**backends.with_switches(target).usual} | overrides | size)
     settings.check()
-    settings.check_emulated()
+    backends.with_switches(target).refuse(settings)
     refuse_idle(settings, overrides)
     plan = settings.plan()
     commands = commands_for(settings, plan, seed)

@@ -29,6 +29,7 @@ def launch(
     ] = False,
 ) -> None:
     """Run a PyTorch script on every host of a network, one process a host."""
+    from inalab.hosts.training.pipeline import ASYNCHRONOUS
     from inalab.testbed import backends
     from inalab.testbed.plan.effect import refuse_idle
     from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme, parse_overrides
@@ -48,6 +49,8 @@ def launch(
     elastic = {"elastic": True} if torchft else {}
     settings = make_settings(TrialSettings, {**backend.usual} | given | {"scheme": chosen} | elastic)
     refuse_training(settings, runner)
+    if not settings.of_scheme().sums:  # a script of Asynchronous (hosts.asynchronous)
+        settings = settings.changed(pipeline=ASYNCHRONOUS)
     settings.check()
     refuse_idle(settings, given)
     settings = with_large_packets(settings, given, backend.largest_k)

@@ -8,7 +8,7 @@ slow    a worker's compute takes so many times as long, for a while
 down    a link loses everything, in both directions
 loss    a link loses packets at this rate, in both directions
 reorder  a link holds this share of the packets back, so that others overtake them, in both directions
-duplicate  this share of a link's packets comes twice, in both directions
+duplicate   this share of a link's packets comes twice, in both directions
 jitter  a link's packets take up to so many ms longer, in both directions, and stay in order
 rate    a link carries so many Mbit/s, in both directions
 cut     the management network does not reach a worker, for a while

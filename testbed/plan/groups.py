@@ -49,7 +49,10 @@ class NetworkSettings(Group):
     uplink_rate: float = Field(10.0, description="Mbit/s of links between switches")
     spines: int = Field(2, description="leaf-spine: roots, which the jobs have in turn")
     routing: str = Field(TREE, description=f"leaf-spine: which root a packet takes: one of {', '.join(ROUTINGS)}")
-    skew: float = Field(0.0, description="leaf-spine: ms that a root's links take longer than those of the root before it")
+    skew: float = Field(
+        0.0,
+        description="leaf-spine: ms that a root's links take longer than those of the one before (not bmv2)",
+    )
     pods: int = Field(2, description="pods: how many, to which racks are dealt in their order")
     core_rate: float = Field(10.0, description="pods: Mbit/s of links between pods and the core")
     slow_share: float = Field(0.1, description="mixed-rates: share of the workers whose links are slow")
@@ -137,7 +140,7 @@ class LossSettings(Group):
 
 
 class DisorderSettings(Group):
-    """What every link does to packets beside losing them (targets embedded and virtual)."""
+    """What every link does to packets other than losing them (targets embedded and virtual)."""
 
     reorder: float = Field(0.0, ge=0, le=1, description="share of the packets on every link that are held back, in each direction")
     duplicate: float = Field(0.0, ge=0, le=1, description="share of the packets that come twice")
@@ -159,7 +162,7 @@ class RateSettings(Group):
 
     changing: str = Field(FIXED, description=f"rates of links: one of {', '.join(KINDS)}, or a file with a schedule as RATES")
     changing_share: float = Field(0.1, gt=0, le=1, description="markov: of the workers' links that change")
-    changing_factor: float = Field(0.5, gt=0, description="markov: of its rate that a link has in its other state")
+    changing_factor: float = Field(0.5, gt=0, description="markov: of its rate, what a link has in its other state")
     changing_mean: float = Field(3.0, gt=0, le=3600, description="markov: seconds in a state, on average")
 
     @field_validator("changing")

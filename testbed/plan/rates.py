@@ -31,7 +31,8 @@ class Rates(Protocol):
 
 @dataclass(frozen=True)
 class Markov:
-    """A share of the workers' links have two states, and stay in each for a time that is drawn from an exponential distribution.
+    """A share of the workers' links, or of machines' network interfaces, have two states. They stay in each for a time that is
+    drawn from an exponential distribution.
 
     In one a link has its rate, in the other `factor` of it. The seed says which links these are, and when they change.
     """
@@ -42,18 +43,33 @@ class Markov:
 
     def changes(self, plan: NetworkPlan, seed: int) -> Iterator[Change]:
         draw = np.random.default_rng([seed, STREAM])
-        links = [link for link in plan.links_above(host.name for host in plan.hosts) if link.rate is not None]
+        links = [link for link in _changing(plan) if link.rate is not None]
         chosen: Iterable[int] = (
             draw.choice(len(links), math.ceil(round(self.share * len(links), 9)), replace=False) if links else []
         )
-        due = [(float(draw.exponential(self.mean)), int(number), True) for number in sorted(chosen)]
+        due = [(self._stay(draw), int(number), True) for number in sorted(chosen)]
         heapq.heapify(due)
         while due:
             at, number, slow = heapq.heappop(due)
             link = links[number]
             assert link.rate is not None
             yield at, link.name, link.rate * self.factor if slow else link.rate
-            heapq.heappush(due, (at + float(draw.exponential(self.mean)), number, not slow))
+            heapq.heappush(due, (at + self._stay(draw), number, not slow))
+
+    def _stay(self, draw: np.random.Generator) -> float:
+        return SOONEST + float(draw.exponential(self.mean))
+
+
+def _changing(plan: NetworkPlan) -> list[LinkPlan]:
+    """Links of which a share changes."""
+    machines = [link for link in plan.links if plan.loses(link.number)]
+    return machines if plan.topology.machines else plan.links_above(host.name for host in plan.hosts)
+
+
+def due(schedule: Rates | None, plan: NetworkPlan, seed: int) -> Iterator[Change]:
+    """The changes of a schedule, which is asked for them when the first is due."""
+    if schedule is not None:
+        yield from schedule.changes(plan, seed)
 
 
 def of_file(source: str) -> Rates:

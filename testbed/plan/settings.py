@@ -39,7 +39,7 @@ from inalab.testbed.plan.groups import (
     WorkSettings,
     ungrouped,
 )
-from inalab.testbed.plan.rates import Change
+from inalab.testbed.plan.rates import MARKOV, SLOWEST, Change, due
 from inalab.testbed.plan.window import window
 from inalab.topologies.jobs import JobPlan, deal
 from inalab.topologies.plan import NetworkPlan
@@ -236,8 +236,7 @@ class TrialSettings(
 
     def rate_changes(self, plan: NetworkPlan, seed: int) -> Iterable[Change]:
         """Of links, while the trial runs."""
-        schedule = self.schedule()
-        return schedule.changes(plan, seed) if schedule else ()
+        return due(self.schedule(), plan, seed)
 
     def starts(self) -> list[float]:
         """When each job begins, in seconds after the first."""
@@ -306,9 +305,9 @@ class TrialSettings(
                 scheme.check([job for job in jobs if job.scheme is scheme], plan)
         except (TopologyError, ValueError) as error:
             raise SettingsError(str(error)) from None
-        adding = sorted({job.scheme.name for job in jobs if job.scheme.program and not job.scheme.of_machines})
+        adding = sorted({job.scheme.name for job in jobs if job.scheme.program and not job.scheme.multi_gpu})
         if plan.inner and adding:
-            fitting = ", ".join(name for name in registry.names() if registry.find(name).of_machines)
+            fitting = ", ".join(name for name in registry.names() if registry.find(name).multi_gpu)
             raise SettingsError(
                 f"scheme {adding[0]} adds in switches, and those inside machines only forward: choose one of {fitting}"
             )
@@ -323,6 +322,9 @@ class TrialSettings(
             raise SettingsError(f"there are {len(sizes)} jobs: packets tell {MOST_JOBS} apart")
         if self.background and self.racks < 2:
             raise SettingsError("background goes from the last rack into the first: set racks to 2 or more")
+        slowest = min((rate for rate in plan.rates(plan.hosts) if rate), default=SLOWEST) * self.changing_factor
+        if self.changing == MARKOV and slowest < SLOWEST:
+            raise SettingsError(f"changing_factor is {self.changing_factor:g}: a link would have less than {SLOWEST:g} Mbit/s")
         try:
             check_faults(self, plan, jobs)
         except ValueError as error:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from inalab.schemes.scheme import Admitted, Conditions
 from inalab.switches.commands import Commands
-from inalab.switches.disorder import set_disorder
+from inalab.switches.disorder import Disorder, set_disorder
 from inalab.switches.loss import Loss, link_seed, set_loss
 from inalab.testbed.plan.settings import TrialSettings
-from inalab.topologies.plan import LinkPlan, NetworkPlan
+from inalab.topologies.plan import NetworkPlan
 
 QUEUE_DEPTH = 1024  # packets of a port, at least; BMv2 has 64 and drops in silence
 
@@ -19,31 +19,24 @@ def commands_for(settings: TrialSettings, plan: NetworkPlan, seed: int) -> dict[
     """What each switch of a trial's network is told."""
     conditions = Conditions(settings.queue, settings.background > 0)
     jobs, later = settings.admitted(plan), settings.elastic
-    told = network_commands(plan, jobs, settings.loss_model(), seed, conditions, settings.latency, later)
-    if disorder := settings.disorder():
-        for name, lines in told.items():
-            lines += [line for link in disturbed(plan, name) for line in set_disorder(link.upper_port, disorder, seed, link.number)]
-    return told
-
-
-def disturbed(plan: NetworkPlan, name: str) -> list[LinkPlan]:
-    """The links whose upper end the switch is, and that may lose packets or disturb their order."""
-    return [link for link in plan.links if link.upper == name and plan.loses(link.number)]
+    return network_commands(
+        plan, jobs, settings.loss_model(), seed, conditions, settings.latency, later, settings.disorder()
+    )  # fmt: skip
 
 
 def network_commands(
     plan: NetworkPlan, jobs: Sequence[Admitted], loss: Loss | None, seed: int, conditions: Conditions | None = None,
-    latency: float = 0.0, later: bool = False,
+    latency: float = 0.0, later: bool = False, disorder: Disorder | None = None,
 ) -> dict[str, list[str]]:  # fmt: skip
     """What each switch of a network is told: see switch_commands."""
-    return {name: switch_commands(plan, name, jobs, loss, seed, conditions, latency, later) for name in plan.switches}
+    return {name: switch_commands(plan, name, jobs, loss, seed, conditions, latency, later, disorder) for name in plan.switches}
 
 
 def switch_commands(
     plan: NetworkPlan, name: str, jobs: Sequence[Admitted], loss: Loss | None, seed: int, conditions: Conditions | None = None,
-    latency: float = 0.0, later: bool = False,
+    latency: float = 0.0, later: bool = False, disorder: Disorder | None = None,
 ) -> list[str]:  # fmt: skip
-    """Queues, forwarding, the jobs that the switch takes part in, and the loss of the links whose upper end it is.
+    """Queues, forwarding, the jobs that the switch takes part in, and the loss and disorder of the links whose upper end it is.
 
     The ports' queues hold all that can come unless their depth is set. `latency` is in ms, of what leaves a port. Jobs that are
     admitted `later` are so while packets flow (testbed.trial.admission).
@@ -63,8 +56,12 @@ def switch_commands(
     for scheme in schemes:
         tell = scheme.configure if later else scheme.commands
         tell(commands, plan, name, [job for job in jobs if job.scheme is scheme], conditions)
-    for a in plan.switches[name].attachments if loss else []:
-        for direction in (0, 1) if a.upper and plan.loses(a.link) else ():
+    for link in plan.links:
+        if link.upper != name or not plan.loses(link.number):
+            continue
+        for direction in (0, 1) if loss else ():
             assert loss is not None
-            commands.add(*set_loss(direction, a.port, loss, link_seed(seed, a.link, direction)))
+            commands.add(*set_loss(direction, link.upper_port, loss, link_seed(seed, link.number, direction)))
+        if disorder:
+            commands.add(*set_disorder(link.upper_port, disorder, seed, link.number))
     return commands.lines

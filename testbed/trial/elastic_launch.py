@@ -18,6 +18,7 @@ from inalab.hosts.collective import workers
 from inalab.hosts.groups import SOCKET
 from inalab.hosts.launch_files import LaunchFiles
 from inalab.schemes.scheme import Admitted
+from inalab.testbed.plan.faults import DISORDER
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.trial.admission import AdmissionError, Admissions
 from inalab.testbed.trial.deployment import Deployment
@@ -26,7 +27,7 @@ from inalab.testbed.trial.groups import Groups
 from inalab.testbed.trial.hosted import Runner
 from inalab.testbed.trial.processes import with_descendants
 
-OF_LAUNCH = ("die", "hang", "restart", "down", "loss", "rate")  # faults that scripts know nothing of
+OF_LAUNCH = ("die", "hang", "restart", "down", "loss", "rate", *DISORDER)  # faults that scripts know nothing of
 DOUBT = 1.0  # seconds after a script's failure in which it may turn out to follow from another one's death
 
 

@@ -62,7 +62,7 @@ class Injection:
         self, faults: Sequence[Fault], plan: NetworkPlan, seed: int, started: float, controls: Mapping[str, Control],
         nodes: Nodes, changes: Iterable[Change] = (),
     ) -> None:  # fmt: skip
-        """`changes` of rates come beside; that some are left when the training ends is as it should be."""
+        """`changes` are of links' rates; some may remain when the training ends."""
         self.faults, self.plan, self.seed, self.started = faults, plan, seed, started
         self.controls, self.nodes = controls, nodes
         self.order = itertools.count()
@@ -102,7 +102,7 @@ class Injection:
         try:
             if (found := next(self.changes, None)) is None:
                 return
-        except Exception as error:  # of a schedule in somebody's file
+        except (Exception, SystemExit) as error:  # of a schedule in somebody's file
             raise TrialError(str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}") from None
         at, link, rate = found
 

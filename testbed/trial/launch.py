@@ -91,8 +91,6 @@ def refuse_training(settings: TrialSettings, runner: Runner = Runner.ITSELF) -> 
     elastic_launch.refuse(settings, runner)
     if unknown := settings.beyond_default(OF_TRAINING):
         raise SettingsError(f"{', '.join(unknown)} is of the project's own training: a script that is launched knows nothing of it")
-    if not settings.of_scheme().sums:
-        raise SettingsError(f"scheme {settings.scheme} keeps a model and sums no gradients, as scripts do: choose another scheme")
 
 
 def with_large_packets(settings: TrialSettings, given: Collection[str], largest: int) -> TrialSettings:

@@ -10,7 +10,6 @@ from typing import Any
 
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial.processors import PROCESSORS
-from inalab.topologies.leaf_spine import SPRAY
 
 MOST_SATURATED = 0.1  # share of the time with a saturated switch or processors; beyond, the machine was the bottleneck
 MOST_NEEDLESS = 0.01  # share of retransmissions where nothing is lost and no worker is slow
@@ -95,8 +94,8 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[Problem]:
         found(Reason.PAUSED, "`inalab watch` paused a switch: run again without `inalab watch --pace`")
     problems += queue_problems(metrics, settings)
     again, sent = metrics["retransmissions"], metrics["packets_sent"]
-    in_order = not settings.disorder() and settings.routing != SPRAY
-    faultless = in_order and not settings.loss and settings.straggler == "none" and not settings.faults
+    steady = not settings.disorder() and not settings.plan().topology.by_packet and not settings.schedule()
+    faultless = steady and not settings.loss and settings.straggler == "none" and not settings.faults
     faultless = faultless and not any(job.of_scheme().resends_without_loss for job in settings.each())
     if faultless and again > MOST_NEEDLESS * sent:
         needless = f"{again} of {sent} packets were retransmitted although none was to be lost"

@@ -210,7 +210,7 @@ class ScriptTrial(VirtualTrial):
             return Answer(self.time.now, error=error)
         finally:
             self.summing.discard(rank)
-        return Answer(self.time.now, started.total, started.version, collective.counters - before)
+        return Answer(self.time.now, started.total, started.version, started.update, collective.counters - before)
 
     def _meet(self, ranks: tuple[int, ...], rank: int) -> Answer | None:
         """The last one to come answers all: none of their processes goes on before."""

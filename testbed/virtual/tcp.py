@@ -3,8 +3,8 @@
 Cumulative and selective acknowledgments, for every second segment (RFC 9293, RFC 2018); the retransmission timeout of RFC 6298,
 200 ms at least; losses by RACK, and a probe of the tail (RFC 8985); proportional rate reduction (RFC 6937); CUBIC with HyStart. A
 connection has few segments in its host's own queue (TCP small queues). Windows of receivers are not limited, and a connection
-stands once it is made. What comes out of order is waited for longer each time that this was needless, which duplicates tell
-(RFC 2883). A window that was reduced needlessly is put back, as duplicates or time stamps tell (RFC 3522).
+stands once it is made. After each spurious retransmission the sender widens RACK's reordering window. It restores the congestion
+window where D-SACKs (RFC 2883, RFC 3708) or time stamps (RFC 3522, RFC 4015) show that the reduction was spurious.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ DELAYED = 0.04  # seconds that an acknowledgment waits for a second segment
 QUICK = 16  # segments of a connection's beginning that are acknowledged at once
 TICK = 0.004  # seconds of the kernel's clock
 REORDERED = 3  # segments that have come out of order, by which one is lost
-MOST_STEPS = 255  # of the time in which what is overtaken may still come: quarters of the shortest round trip
-PERSISTENT = 16  # recoveries for which they stay as many
+MOST_STEPS = 255  # RACK.reo_wnd_mult: of the time in which what is overtaken may still come, quarters of the shortest round trip
+PERSISTENT = 16  # RACK.reo_wnd_persist: recoveries after which they are one again
 QUEUED = 2  # segments of a connection in its host's queue that keep it from sending more
 TRUESIZE = 2304  # bytes that one of them counts as
 TICKS = 1000  # of time stamps in a second
@@ -78,11 +78,12 @@ class TcpEnd(VirtualConnection):
         self.newest_trip = 0.0
         self.recovering: int | None = None  # until this is acknowledged
         self.after_timeout = False  # likewise, after a timeout
-        self.disordered = False  # whether a segment came that others had overtaken
-        self.steps, self.adapted, self.persistent = 1, 0, 0  # see MOST_STEPS; when they may be adapted next, and PERSISTENT
-        self.foremost = 0  # the end of what has come, whatever lacks before it
+        self.disordered = False  # RACK.reordering_seen: a segment came that others had overtaken, and that was sent once
+        self.steps, self.adapted, self.persistent = 1, 0, 0  # see MOST_STEPS; RACK.dsack_round, its end; see PERSISTENT
+        self.foremost = 0  # RACK.fack: the end of what has come, whatever lacks before it
         self.undone: tuple[float, float] | None = None  # window and threshold before they were reduced
-        self.resent, self.resent_at = 0, 0  # segments that were sent again since and have not come twice, and when the first was
+        self.resent: set[int] = set()  # beginnings of segments that were sent again in the recovery, and have not come twice
+        self.resent_at = 0  # when the first was, in ticks
         self.prior = self.recovered = self.reduced = 0.0  # of proportional rate reduction: the window before, come, and sent since
         self.most, self.full, self.usage = 0, False, 0  # under way at once in this window, whether the window was full, until when
         self.backoff = 1
@@ -175,15 +176,15 @@ class TcpEnd(VirtualConnection):
             return True
         return False
 
-    def _send_again(self, one: Flying) -> None:
+    def _send_again(self, one: Flying, probe: bool = False) -> None:
         if one.lost:
             one.lost = False
             self.lost -= 1
         one.again, one.sent = True, self.time.now
         self.sent_again += 1
-        if self.undone:
+        if self.recovering is not None and not probe:
             self.resent_at = self.resent_at or int(self.time.now * TICKS)
-            self.resent += 1
+            self.resent.add(one.begin)
         self._put(one)
 
     def _put(self, one: Flying) -> None:
@@ -269,9 +270,9 @@ class TcpEnd(VirtualConnection):
         foremost, advances = self.foremost, acknowledged > self.acknowledged
         came = self._advance(acknowledged, now) if advances else []
         blocks = [(_near(left, acknowledged), _near(right, acknowledged)) for left, right in segment.blocks]
-        if twice := _twice(blocks, acknowledged):
-            blocks = blocks[1:]
-            self._doubled()
+        spurious = False
+        if _twice(blocks, acknowledged):
+            spurious, blocks = self._doubled(blocks[0][0]), blocks[1:]
         for begin, end in blocks:
             covered = [one for one in self.flying if not one.arrived and begin <= one.begin and one.end <= end]
             for one in covered:
@@ -288,23 +289,27 @@ class TcpEnd(VirtualConnection):
         if came and not any(one.again for one in came):  # else it may have come long ago
             self._measure(now - came[-1].sent, now)
         delayed = self.recovering is not None and advances and segment.echo < self.resent_at
-        if self.undone and self._needless(twice, delayed):
+        if self.undone and self._needless(spurious, delayed):
             self._undo()
         if came:
             self._settle(len(came), now)
 
     # --- what was not lost
 
-    def _doubled(self) -> None:
-        """A segment has come twice: what is overtaken is waited for longer, once a round trip."""
-        self.resent = max(0, self.resent - 1)
+    def _doubled(self, begin: int) -> bool:
+        """The segment that begins here has come twice; whether because it was sent again, and not as a probe. Then what is
+        overtaken is waited for longer, once a round trip."""
+        if begin not in self.resent:
+            return False
+        self.resent.remove(begin)
         if self.acknowledged >= self.adapted:
             self.steps, self.adapted, self.persistent = min(self.steps + 1, MOST_STEPS), self.next, PERSISTENT
+        return True
 
-    def _needless(self, twice: bool, delayed: bool) -> bool:
-        """Whether nothing was lost: all that was sent again has come twice; or, in a recovery, what came is older than that
+    def _needless(self, spurious: bool, delayed: bool) -> bool:
+        """Whether nothing was lost: the last of what was sent again has come twice; or, in a recovery, what came is older than that
         (`delayed`), and none of it is under way."""
-        return (twice and not self.resent) or (delayed and not any(one.again and not one.arrived for one in self.flying))
+        return (spurious and not self.resent) or (delayed and not any(one.again and not one.arrived for one in self.flying))
 
     def _undo(self) -> None:
         assert self.undone is not None
@@ -325,7 +330,7 @@ class TcpEnd(VirtualConnection):
     def _reduced(self) -> None:
         """Remember what the window is before it is reduced, and count what is sent again from now on."""
         if self.recovering is None:
-            self.undone, self.resent, self.resent_at = (self.cubic.window, self.cubic.threshold), 0, 0
+            self.undone, self.resent, self.resent_at = (self.cubic.window, self.cubic.threshold), set(), 0
 
     def _advance(self, acknowledged: int, now: float) -> list[Flying]:
         """All before this has come; what was not known to have."""
@@ -446,7 +451,7 @@ class TcpEnd(VirtualConnection):
             self.pump()
         elif self.probing:
             if self.lost or not self._send_next():
-                self._send_again(self.flying[-1])
+                self._send_again(self.flying[-1], probe=True)
             self.probed = self.next
             self._set_timer()
         else:

@@ -21,7 +21,7 @@ from tests.network.running import run_trial
 from tests.network.test_trials import SMALL, trial, worker_pid
 
 OTHERS = [
-    name for name in registry.names() if name != "switchml" and registry.find(name).sums and not registry.find(name).of_machines
+    name for name in registry.names() if name != "switchml" and registry.find(name).sums and not registry.find(name).multi_gpu
 ]
 
 

@@ -18,7 +18,7 @@ from tests.unit.test_runtime import QUEUES, probe
 from tests.unit.test_virtual import virtual
 
 GAP_NS = 100_000  # between two packets
-SUMMING = [name for name in registry.names() if (s := registry.find(name)).driven and s.sums and not s.of_machines]
+SUMMING = [name for name in registry.names() if (s := registry.find(name)).driven and s.sums and not s.multi_gpu]
 
 
 def told(direction: int, port: int, disorder: Disorder) -> str:
@@ -67,6 +67,32 @@ def test_packets_come_in_the_order_that_the_seed_says(direction: int, disorder: 
     held, doubled = counted(switch)
     assert (held > 0, doubled > 0) == (disorder.reorder > 0, disorder.duplicate > 0)
     assert len(found) == 300 + doubled
+
+
+def test_copies_that_come_at_once_come_behind_a_delay() -> None:
+    switch = LoadedSwitch(build(QUEUES, library=True))
+    switch.command("set_queue_delay 1000 1")
+    switch.command(told(1, 1, Disorder(0.0, 1.0, 0.0)))
+    for second in range(1, 4):
+        _, due = switch.at(second * 10**9, (0, probe(0)))
+        assert due == second * 10**9 + 10**6
+        sent, due = switch.at(due)
+        assert len(sent) == 2 and due is None
+
+
+def test_the_end_of_a_jitter_overtakes_nothing() -> None:
+    switch = LoadedSwitch(build(QUEUES, library=True))
+    switch.command(told(1, 1, Disorder(jitter=50.0)))
+    found: list[int] = []
+    for n in range(100):
+        if n == 50:
+            switch.command(told(1, 1, Disorder()))
+        sent, due = switch.at(n * 10**6, (0, probe(0) + bytes([n])))
+        found += [frame[-1] for _, frame in sent]
+    while due is not None:
+        sent, due = switch.at(due)
+        found += [frame[-1] for _, frame in sent]
+    assert found == [*range(100)]
 
 
 def test_what_waits_is_lost_where_the_state_is_reset() -> None:
@@ -135,7 +161,7 @@ def test_disorder_that_cannot_be_is_one_sentence(changes: dict[str, Any], wordin
 
 
 @pytest.mark.parametrize(
-    ("target", "wording"), [("simulated", "reorder is not simulated"), ("bmv2", "simple_switch keeps packets in order")]
+    ("target", "wording"), [("simulated", "reorder is not simulated"), ("bmv2", "simple_switch cannot reorder or double packets")]
 )
 def test_other_targets_refuse_it(target: str, wording: str) -> None:
     with pytest.raises(SettingsError, match=wording):

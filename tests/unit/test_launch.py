@@ -89,7 +89,7 @@ def test_what_python_runs_is_accepted(tmp_path: Path) -> None:
     ("changed", "sentences"),
     [
         ({"steps": 9, "pipeline": "barrier"}, "^steps, pipeline is of the project's own training"),
-        ({"scheme": "mlfabric"}, "^scheme mlfabric keeps a model and sums no gradients"),
+        ({"workload": "tensor-5"}, "^workload is of the project's own training"),
     ],
 )
 def test_what_is_of_the_projects_own_training_is_refused(changed: dict[str, Any], sentences: str) -> None:

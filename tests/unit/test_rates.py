@@ -34,6 +34,12 @@ def test_the_seed_says_which_links_change_and_when() -> None:
     assert [*checked(first, PLAN.links)]
 
 
+def test_states_that_are_left_at_once_are_sound() -> None:
+    """Links do not change twice within a millisecond, however short the mean is."""
+    for seed in range(20):
+        assert len([*checked(itertools.islice(Markov(1.0, 0.5, 0.0001).changes(PLAN, seed), 1000), PLAN.links)]) == 1000
+
+
 def test_links_carry_what_their_rates_allow() -> None:
     """A link of half the rate for most of the time makes sums longer; the numbers are the same."""
     its: dict[str, Any] = {"scheme": "ring", "racks": 1, "workers": 3, "steps": 8, "workload": "tensor-20000"}
@@ -65,11 +71,14 @@ def test_a_schedule_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "wording"),
     [
-        (SCHEDULE.format(rates="(0, 10)"), r"the schedule of rates has \(.*h0-tor0', 10\)?|no rate is below 0.1 Mbit/s"),
+        (SCHEDULE.format(rates="(0, 10)"), r"the schedule of rates has \(0.1, 'h0-tor0', 0\)"),
         ("class A:\n    def changes(self, plan, seed):\n        yield 0.01, 'nowhere', 5\nRATES = A()", "a link has a rate"),
         ("class A:\n    def changes(self, plan, seed):\n        while True:\n            yield 0.01, 'h0-tor0', 5\nRATES = A()", "0.001 s apart for a link"),
         ("class A:\n    def changes(self, plan, seed):\n        yield 5\nRATES = A()", r"has 5: give \(seconds, link, Mbit/s\)"),
         ("class A:\n    def changes(self, plan, seed):\n        yield 1 / 0\nRATES = A()", "ZeroDivisionError"),
+        ("class A:\n    def changes(self, plan, seed):\n        return 1 / 0\nRATES = A()", "ZeroDivisionError"),
+        ("class A:\n    def changes(self):\n        return []\nRATES = A()", "TypeError"),
+        ("class A:\n    def changes(self, plan, seed):\n        yield exit(3)\nRATES = A()", "SystemExit"),
     ],
 )  # fmt: skip
 def test_a_schedule_that_cannot_be_ends_the_trial_with_a_sentence(text: str, wording: str, tmp_path: Path) -> None:
@@ -86,12 +95,25 @@ def test_a_schedule_that_cannot_be_ends_the_trial_with_a_sentence(text: str, wor
         ({"changing": "magic"}, "changing is magic: choose one of no, markov, or a file"),
         ({"changing": "./nosuch.py"}, "there is no file ./nosuch.py"),
         ({"changing": "markov", "faults": "rate h0 5 at 1"}, r"rates are changing \(markov\) already"),
+        ({"changing": "markov", "changing_factor": 0.005}, "a link would have less than 0.1 Mbit/s"),
         ({"changing_share": 2}, "setting changing_share is 2"),
     ],
 )
 def test_rates_that_cannot_be_are_one_sentence(changes: dict[str, Any], wording: str) -> None:
     with pytest.raises(SettingsError, match=wording):
         make_settings(TrialSettings, changes).check()
+
+
+def test_the_network_interfaces_of_machines_change() -> None:
+    plan = make_settings(TrialSettings, {"topology": "nvlink-machines", "workers": 4, "scheme": "byteps-machine"}).plan()
+    changing = {name for _, name, _ in itertools.islice(Markov(1.0, 0.5, 1.0).changes(plan, 1), 20)}
+    assert changing == {"pcie0-0-network", "pcie1-0-network"}
+
+
+def test_what_changing_rates_resend_is_not_needless() -> None:
+    its: dict[str, Any] = {"scheme": "ring", "racks": 1, "workers": 2, "steps": 6, "workload": "tensor-60000"}
+    found = virtual(**its, changing="markov", changing_factor=0.02, changing_mean=0.5, changing_share=1.0)
+    assert found["valid"], found["problems"]
 
 
 def test_rates_are_learnt_only_where_they_are_to_be() -> None:

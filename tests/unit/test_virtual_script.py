@@ -111,3 +111,56 @@ def test_who_has_a_sum_and_goes_on_is_no_reason_to_give_up(tmp_path: Path) -> No
 def test_torchrun_is_refused(tmp_path: Path) -> None:
     done = launch(tmp_path, "", "--torchrun")
     assert done.returncode == 1 and "leave --torchrun out" in done.stderr
+
+
+ASYNCHRONOUS = """
+import inalab
+torch.manual_seed(rank)
+model = torch.nn.Linear(20, 5)
+trained = inalab.Asynchronous(model, torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9))
+wanted, draw = torch.arange(100.0).view(5, 20) / 100, torch.Generator().manual_seed(rank)
+pushed = []
+for step in range(60):
+    x = torch.randn(32, 20, generator=draw)
+    model.zero_grad()
+    loss = (model(x) - x @ wanted.T).square().mean()
+    loss.backward()
+    pushed.append(trained.step())
+version = trained.end()
+print('model', float(model.weight.double().sum()), 'version', version)
+x = torch.randn(500, 20, generator=torch.Generator().manual_seed(9))
+learns = float((model(x) - x @ wanted.T).square().mean().detach()) < 0.5
+kept = [each.delay for each in pushed if not each.dropped]
+print('learns', learns, 'dropped', sum(each.dropped for each in pushed), 'late', max(kept))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("words", ["async", "ssp --set staleness=1", "mlfabric", "mlfabric --set mlfabric.delay=1", "byteps"])
+def test_a_script_trains_asynchronously(words: str, tmp_path: Path) -> None:
+    """All workers end with the same weights, in which is every change that was not dropped."""
+    done = launch(tmp_path, ASYNCHRONOUS, "--scheme", *words.split(), "--set", "workers=2")
+    assert done.returncode == 0, done.stderr
+    lines = [line.partition(" ")[2] for line in printed(done)]
+    learnt = [line.split() for line in lines if line.startswith("learns")]
+    assert len(learnt) == 4 and all(line[1] == "True" for line in learnt)
+    dropped = sum(int(line[3]) for line in learnt)
+    assert dropped == 0 or "delay=1" in words
+    assert "delay=1" not in words or all(float(line[5]) <= 1 for line in learnt)
+    (model,) = {line for line in lines if line.startswith("model")}
+    assert float(model.split()[3]) == 240 - dropped
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        (
+            "inalab.Asynchronous(torch.nn.Linear(2, 2), None)",
+            "scheme switchml keeps no weights: choose async, ssp, mlfabric or byteps",
+        ),
+        ("inalab.Asynchronous(torch.nn.Linear(2, 2), None, object())", 'schemes of the backend "ina"'),
+    ],
+)
+def test_what_cannot_train_asynchronously_is_said(source: str, sentence: str, tmp_path: Path) -> None:
+    done = launch(tmp_path, f"import inalab\n{source}\n")
+    assert done.returncode and sentence in done.stdout + done.stderr

@@ -158,6 +158,20 @@ def test_a_window_that_was_reduced_needlessly_is_put_back(seconds: float, monkey
     assert threshold() < 100
 
 
+def test_copies_that_the_network_makes_tell_nothing_of_losses() -> None:
+    """A window that was reduced for a loss stays so. What is overtaken is waited for longer only by copies of what was sent again."""
+
+    def took(doubled: float) -> float:
+        rng, copies = random.Random(3), random.Random(4)
+        wire = Wire((lambda n, segment: bool(segment.octets) and rng.random() < 0.02, lambda n, segment: False), delay=0.02)
+        wire.doubled = lambda way, number: copies.random() < doubled
+        seconds = wire.carry(bytes(1500 * SEGMENT))
+        assert doubled == 0 or wire.ends[0].steps < 10
+        return seconds
+
+    assert took(0.3) > 0.7 * took(0.0)
+
+
 def test_without_losses_it_takes_the_links_time_and_sends_nothing_twice() -> None:
     size = 500 * SEGMENT
     wire = Wire()

@@ -72,7 +72,7 @@ def watching(servers: list[int], jobs: int = 1) -> tuple[MadeUp, Watch]:
     return network, Watch(cast(Network, network), plans, dict(zip(servers, map(Server, network.plan.servers), strict=True)))
 
 
-def looked(seen: Watch, seconds: float = 0.5) -> str:
+def looked(seen: Watch, seconds: float = 20.0) -> str:
     """The first trouble within so many seconds."""
     end, why = time.monotonic() + seconds, ""
     while not why and time.monotonic() < end:

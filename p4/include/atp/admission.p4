@@ -37,7 +37,7 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
         meta.role = role_t.STRANGER;
     }
 
-    // of so many groups of copies, which differ in the switch above, one is used
+    // `ways` multicast groups start at `group`, and differ only in the uplink
     action from_server(group_t group, bit<16> ways, ip4_t own, bitmap_t rack, bit<8> fan_in) {
         meta.group = group;
         meta.ways = ways;

@@ -1,5 +1,5 @@
-// What a link does to packets beside losing them: some are held back, so that others overtake them, some come twice, and all take
-// longer or less long. A hash of (seed, packet number) decides, as it does for losses (p4/include/loss.p4). A packet that waits
+// What a link does to packets other than losing them: some are held back, so that others overtake them, some come twice, and each is
+// delayed by a random jitter. A hash of (seed, packet number) decides, as it does for losses (p4/include/loss.p4). A packet that waits
 // here is on the link: it has been counted as received, or has left its queue.
 #include "runtime.h"
 #include <stdlib.h>
@@ -66,8 +66,9 @@ static void keep(unsigned direction, unsigned port, const uint8_t *data, size_t 
 // whether the packet comes later; a copy may in any case
 static bool disturb(unsigned direction, unsigned port, const uint8_t *data, size_t length) {
     struct link *l = &links[direction][port];
-    if (!l->on || waiting_count + 2 > MOST_WAITING) return false;
     uint64_t now = pipeline_now(), due = now;
+    if (!l->on && l->last_ns > now) return keep(direction, port, data, length, l->last_ns), true;  // behind those with a jitter
+    if (!l->on || waiting_count + 2 > MOST_WAITING) return false;
     uint32_t draw = mix(l->seed ^ mix(l->number++));
     if (l->jitter_ns) {
         due += (uint64_t)mix(draw ^ 0x5bd1e995u) * l->jitter_ns >> 32;
@@ -133,7 +134,7 @@ static void set_disorder(int argc, char **argv, struct reply *reply) {
     for (int i = 1; i < argc; i++)
         if (!parse_uint(argv[i], most[i - 1], &value[i - 1])) return fail(reply, "%s is not possible here", argv[i]);
     struct link *l = &links[value[0]][value[1]];
-    *l = (struct link){value[3] || value[4] || value[6], (uint32_t)value[2], 0, (uint32_t)value[3], (uint32_t)value[4],
+    *l = (struct link){value[3] || value[4] || value[6], (uint32_t)value[2], l->number, (uint32_t)value[3], (uint32_t)value[4],
                        value[5] * 1000, value[6] * 1000, l->last_ns, l->held, l->doubled};
 }
 

@@ -85,6 +85,7 @@ static void go_on(void) {
         disorder_deliver();
         more = pipeline_again();
         more |= queues_drain();
+        more |= disorder_next_event() == 0;  // copies that come at once
     }
 }
 

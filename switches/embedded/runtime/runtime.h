@@ -148,7 +148,7 @@ bool queues_drain(void);          // send what depths, rates and ports allow; tr
 int64_t queues_next_event(void);  // ns until a rate or a delay lets a packet go; -1: none is waiting for that
 unsigned queue_length(unsigned port);
 
-// --- disorder.c: what links do to packets beside losing them
+// --- disorder.c: what links do to packets other than losing them
 void disorder_receive(unsigned port, const uint8_t *data, size_t length);  // hand a packet that has come to ingress, now or later
 void disorder_send(unsigned port, const uint8_t *data, size_t length);     // send what is in the port's buffer, now or later
 void disorder_deliver(void);         // what is due
