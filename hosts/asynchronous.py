@@ -20,8 +20,7 @@ import torch
 import torch.distributed as dist
 
 from inalab.hosts.collective import Label, Operation
-
-WEIGHTS = Label("weights")
+from inalab.hosts.weights import WEIGHTS, flat, put
 
 
 @dataclass(frozen=True)
@@ -87,13 +86,11 @@ class Asynchronous:
         return pending
 
     def _weights(self) -> torch.Tensor:
-        return torch.cat([p.detach().reshape(-1) for p in self.parameters])
+        return flat(self.parameters)
 
     def _take(self, done: Any) -> float:
         """Put weights into the model; their version."""
-        with torch.no_grad():
-            for p, own in zip(self.parameters, done.tensor.split([p.numel() for p in self.parameters]), strict=True):
-                p.copy_(own.view_as(p))
+        put(self.parameters, done.tensor)
         return float(done.version)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -60,6 +61,16 @@ def load(source: str, name: str) -> Any:
     if not hasattr(module, name):
         raise PluginError(f"{source} does not define {name}")
     return getattr(module, name)
+
+
+def load_object(source: str, name: str, methods: Sequence[str]) -> Any:
+    """Likewise, of an object that has these methods."""
+    found = load(source, name)
+    if isinstance(found, type):
+        raise PluginError(f"{name} of {source} is a class: make it an instance")
+    if lacks := [method for method in methods if not callable(getattr(found, method, None))]:
+        raise PluginError(f"{name} of {source} lacks {', '.join(lacks)}")
+    return found
 
 
 def _line(error: Exception, path: Path) -> str:

@@ -230,23 +230,8 @@ def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str) -> Non
     switch = plan.switches[name]
     own, rack = switch.station, switch.rack
     racks = {r: ranks for r, ranks in enumerate(job.members(plan.topology.racks)) if ranks}
-    if rack is None and plan.topology.spreads:
-        ways = {r: atp.Child(1 + r, plan.port(name, f"tor{r}"), plan.racks[r].station) for r in racks}
-        atp.addresses(commands, job.number, ways.values())
-        for number, s in enumerate(job.servers):
-            to = [child for r, child in ways.items() if r != s.rack]
-            atp.relay(commands, job.number, number, own, s.station, plan.port(name, f"tor{s.rack}"), to)
-        return
-    if rack is None and switch is not plan.root(job.number):
-        passing = [(plan.port(name, f"tor{server.rack}"), server.station) for server in job.servers]
-        commands.add(*(atp.passing_by(job.number, port, station) for port, station in passing))
-        return
-    if rack is None:  # in transit for gradients; results go to every rack but the server's own
-        below = {r: atp.Child(1 + r, plan.port(name, f"tor{r}"), plan.racks[r].station) for r in racks}
-        spread = [tuple(child for r, child in below.items() if r != s.rack) for s in job.servers]
-        servers = [atp.Server((plan.port(name, f"tor{s.rack}"),), s.station, to) for s, to in zip(job.servers, spread, strict=True)]
-        commands.add(*atp.transit())
-        atp.admit(commands, job.number, own, [], servers)
+    if rack is None:
+        _admit_above(commands, plan, job, name, list(racks))
         return
     here = [job.hosts[rank] for rank in racks.get(rack, [])]
     away = {r: ranks for r, ranks in racks.items() if r != rack}
@@ -270,6 +255,23 @@ def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str) -> Non
                 bits = (atp.rack_bit(other), (0, outside))
                 sources += [atp.Source(upper.port, worker, server.station, 1, *bits, fan_in) for upper in above]
     atp.admit(commands, job.number, own, sources, servers)
+
+
+def _admit_above(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str, racks: list[int]) -> None:
+    """At a switch above racks: it is in transit for gradients. Results go to every rack of these but the server's own."""
+    own, ports = plan.switches[name].station, {r: plan.port(name, f"tor{r}") for r in range(plan.topology.racks)}
+    below = {r: atp.Child(1 + r, ports[r], plan.racks[r].station) for r in racks}
+    spread = [tuple(child for r, child in below.items() if r != server.rack) for server in job.servers]
+    if plan.topology.spreads:
+        atp.addresses(commands, job.number, below.values())
+        for number, (server, to) in enumerate(zip(job.servers, spread, strict=True)):
+            atp.relay(commands, job.number, number, own, server.station, ports[server.rack], to)
+    elif plan.switches[name] is plan.root(job.number):
+        servers = [atp.Server((ports[s.rack],), s.station, to) for s, to in zip(job.servers, spread, strict=True)]
+        commands.add(*atp.transit())
+        atp.admit(commands, job.number, own, [], servers)
+    else:
+        commands.add(*(atp.passing_by(job.number, ports[server.rack], server.station) for server in job.servers))
 
 
 def _children(plan: NetworkPlan, job: JobPlan, name: str, home: int) -> dict[int, str]:

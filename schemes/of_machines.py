@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from inalab.hosts.machines.inside import Between, Strategy, checked, schedule
-from inalab.hosts.plugins import PluginError, load
+from inalab.hosts.plugins import load_object
 from inalab.hosts.tcp.schedules import Nodes, Schedule
 from inalab.schemes.scheme import Admitted
 from inalab.schemes.tcp import ScheduledOverTcp
@@ -22,14 +22,7 @@ def strategy_of(name: str) -> Strategy:
     """A strategy by its name, or the file that defines it as STRATEGY. Raises ValueError."""
     if name not in STRATEGIES and not name.endswith(".py"):
         raise ValueError(f"choose one of {', '.join(STRATEGIES)}, or a file")
-    try:
-        found: Strategy = load(STRATEGIES.get(name, name), "STRATEGY")
-    except PluginError as error:
-        raise ValueError(str(error)) from None
-    if isinstance(found, type):
-        raise ValueError(f"STRATEGY of {name} is a class: make it an instance")
-    if lacks := [method for method in ("shards", "gather", "spread") if not callable(getattr(found, method, None))]:
-        raise ValueError(f"STRATEGY of {name} lacks {', '.join(lacks)}")
+    found: Strategy = load_object(STRATEGIES.get(name, name), "STRATEGY", ("shards", "gather", "spread"))
     return found
 
 

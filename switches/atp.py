@@ -73,14 +73,19 @@ def transit() -> list[str]:
     return ["table_set_default admission.sources transit"]
 
 
-def relay(commands: Commands, number: int, group: int, own: Station, server: Station, port: int, to: list[Child]) -> None:
+def relay(commands: Commands, number: int, group: int, own: Station, server: Station, port: int, to: Iterable[Child]) -> None:
     """For a switch on one of several ways: let through what the server sends, which comes in at this port, and pass down results
     that are addressed to the switch. Their group is the job's `group`-th there."""
     whole = FIRST_JOB_GROUP + number * GROUPS_PER_JOB + group
-    commands.add(f"mc_mgrp_create {whole}")
-    for child in to:
-        commands.multicast_node(whole, child.number, [child.port])
+    _multicast(commands, whole, to)
     commands.add(f"table_add admission.servers relay {number} {port} {server.mac} {server.ip} => {whole} {own.ip}")
+
+
+def _multicast(commands: Commands, group: int, children: Iterable[Child]) -> None:
+    """Create a multicast group with a copy for each child."""
+    commands.add(f"mc_mgrp_create {group}")
+    for child in children:
+        commands.multicast_node(group, child.number, [child.port])
 
 
 def addresses(commands: Commands, number: int, children: Iterable[Child]) -> None:
@@ -131,9 +136,7 @@ def admit(commands: Commands, number: int, own: Station, sources: Iterable[Sourc
         if server.groups not in first:
             first[server.groups] = made
             for group, copies in enumerate(server.groups, made):
-                commands.add(f"mc_mgrp_create {group}")
-                for child in copies:
-                    commands.multicast_node(group, child.number, [child.port])
+                _multicast(commands, group, copies)
             made += len(server.groups)
             new = set().union(*server.groups) - known
             addresses(commands, number, sorted(new, key=lambda c: c.number))

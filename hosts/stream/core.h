@@ -141,7 +141,7 @@ struct Stream {
     double heard_at;     /* when the last result came */
     double timed_out_at;
     int64_t probing;     /* of the rows that nothing has overtaken: so many are tried next in a silence */
-    int32_t gap;         /* results of chunks sent later after which a chunk is overdue; 0: as in order */
+    int32_t gap;         /* results of chunks sent later after which a chunk is overdue */
     int64_t ordered;     /* results since the last one out of order */
     int64_t silence;     /* how often chunks were asked about since the last result */
     Timer by_status, by_result; /* round trips of urgent queries, by what answers: a result waits in queues of vectors */

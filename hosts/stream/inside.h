@@ -59,6 +59,7 @@ static inline void *grown(void *array, int64_t *room, int64_t needed, size_t siz
 #define GROW(array, room, needed) ((array) = grown((array), &(room), (needed), sizeof *(array)))
 
 /* recovery.c */
+#define GAP 3 /* results of chunks sent later after which one is overdue, where packets keep their order */
 void recovery_settled(Stream *, const int32_t *rows, const bool *once, int count, double now);
 void recovery_expired(Stream *, const int32_t *rows, int count, double now);
 void recovery_answered(Stream *, const int32_t *rows, const bool *lacking, int count, double now, bool near);

@@ -5,7 +5,6 @@
    case, from every worker at once. A query is a header. */
 #include "inside.h"
 
-#define GAP 3             /* results of chunks sent later after which one is overdue, where packets keep their order */
 #define IN_ORDER 16       /* windows of results in order after which fewer are enough again */
 #define LONGEST_BACKOFF 3 /* doublings of the time, or of the results, between two queries about a chunk that lacks others */
 #define LONGEST_WAIT 1.0  /* seconds between them */
@@ -231,7 +230,7 @@ static bool late(const Stream *s, const Row *row) {
         return false;
     if (row->pressed > 0)
         return row->overtaken >= (int64_t)s->count << least(row->pressed - 1, LONGEST_BACKOFF);
-    int64_t gap = most(s->gap, GAP), later = row->overtaken;
+    int64_t gap = s->gap, later = row->overtaken;
     for (int32_t i = 0; i < s->count && later < gap; i++)
         later += s->rows[i].chunk >= 0 && s->rows[i].path == row->path && in_order(s->rows[i].part, row->part) && s->rows[i].order > row->order;
     return row->overtaken >= gap || (later < gap && (gap == GAP || row->overtaken == later));
@@ -386,14 +385,14 @@ void recovery_answered(Stream *s, const int32_t *rows, const bool *lacking, int 
 
 /* The result of this row has come, behind one that left after it. */
 void recovery_disordered(Stream *s, int32_t row, double now) {
-    s->gap = (int32_t)least(2 * most(s->gap, GAP), most(s->count, GAP));
+    s->gap = (int32_t)least(2 * (int64_t)s->gap, most(s->count, GAP));
     s->ordered = 0;
     timer_needless(timer_of(s, row), now);
 }
 
 /* Results of these rows are lost, where packets keep their order. Elsewhere so many others have to come first, as for any row. */
 void recovery_lost(Stream *s, const int32_t *rows, int count, double now) {
-    if (s->recovery == ASKING && s->gap <= GAP)
+    if (s->recovery == ASKING && s->gap == GAP)
         overdue(s, rows, count, now);
 }
 

@@ -31,6 +31,7 @@ void stream_init(Stream *s, const Scheme *scheme, int32_t rows, int32_t paths, e
     s->first = s->last = -1;
     s->soonest = INFINITY;
     s->probing = 1;
+    s->gap = GAP;
 }
 
 /* Be a worker of a group of a job's. */

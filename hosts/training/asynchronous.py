@@ -27,8 +27,8 @@ from inalab.hosts.messages import Step
 from inalab.hosts.training.exchange import BeginSum
 from inalab.hosts.training.pace import padded_sleep
 from inalab.hosts.training.trainer import AllReduce, Trainer, TrainingSettings
+from inalab.hosts.weights import WEIGHTS
 
-WEIGHTS = Label("weights")
 PULLS = 3  # of the last weights, at most; each after the first means that what kept them has died
 
 

@@ -17,6 +17,7 @@ from inalab.hosts.training.exchange import Exchange
 from inalab.hosts.training.layers import Layer, layers_of, whole
 from inalab.hosts.training.pipeline import BLOCKING, LAYERED, OF_TORCH
 from inalab.hosts.training.workloads import find
+from inalab.hosts.weights import flat, put
 
 MOMENTUM = 0.9
 
@@ -106,7 +107,7 @@ class Replica:
 
     def weights(self) -> torch.Tensor:
         """All parameters, (elements,)."""
-        return torch.cat([p.detach().reshape(-1) for p in self.parameters])
+        return flat(self.parameters)
 
     def change(self) -> torch.Tensor:
         """What the optimizer makes of the weights with the last gradient, less the weights, over the number of workers."""
@@ -137,10 +138,7 @@ class Replica:
 
     def take(self, weights: torch.Tensor) -> None:
         """Go on with these, (elements,)."""
-        sizes = [p.numel() for p in self.parameters]
-        with torch.no_grad():
-            for p, own in zip(self.parameters, torch.split(weights, sizes), strict=True):
-                p.copy_(own.view_as(p))
+        put(self.parameters, weights)
 
     def apply(self, total: torch.Tensor, workers: int) -> None:
         """Take this sum of so many workers' gradients, (elements,), where no sum is under way."""

@@ -16,7 +16,6 @@ from inalab.switches.embedded.errors import CompileError
 from inalab.switches.target import Target
 from inalab.testbed.backends.backend import Backend
 from inalab.testbed.plan.experiment import Trial
-from inalab.testbed.plan.faults import DISORDER
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture
@@ -116,7 +115,7 @@ class Bmv2(Networks):
 
     def refuse(self, settings: TrialSettings) -> None:
         super().refuse(settings)
-        if settings.disorder() or any(fault.what in DISORDER for fault in settings.faults):
+        if settings.disorderly:
             raise SettingsError("simple_switch cannot reorder or double packets: leave disorder out, or choose --target embedded")
         if settings.latency or settings.skew:
             raise SettingsError("simple_switch cannot delay packets: leave latency and skew out, or choose --target embedded")

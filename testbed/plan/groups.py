@@ -19,9 +19,8 @@ from inalab.hosts.training.stragglers import PARAMETERS, Straggler
 from inalab.hosts.training.workloads import PROFILES, WORKLOADS
 from inalab.switches.disorder import HOLD, Disorder
 from inalab.switches.loss import Loss
-from inalab.testbed.plan import rates as schedules
 from inalab.testbed.plan.faults import Fault, faults_of
-from inalab.testbed.plan.rates import FIXED, KINDS, MARKOV, Markov, Rates
+from inalab.testbed.plan.rates import FIXED, KINDS, MARKOV, Markov, Rates, of_file
 from inalab.topologies.catalog import TOPOLOGIES, find, own_fields
 from inalab.topologies.leaf_spine import ROUTINGS, TREE
 from inalab.topologies.topology import Topology, TopologyError
@@ -169,7 +168,7 @@ class RateSettings(Group):
     @classmethod
     def _known(cls, changing: str) -> str:
         if changing.endswith(".py"):
-            schedules.of_file(changing)
+            of_file(changing)
         elif changing not in KINDS:
             raise ValueError(f"choose one of {', '.join(KINDS)}, or a file")
         return changing
@@ -188,7 +187,7 @@ class RateSettings(Group):
         return (
             Markov(self.changing_share, self.changing_factor, self.changing_mean)
             if self.changing == MARKOV
-            else schedules.of_file(self.changing)
+            else of_file(self.changing)
         )
 
 

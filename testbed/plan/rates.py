@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from inalab.hosts.plugins import PluginError, load
+from inalab.hosts.plugins import load_object
 from inalab.topologies.plan import LinkPlan, NetworkPlan
 
 FIXED, MARKOV = KINDS = "no", "markov"
@@ -40,6 +40,11 @@ class Markov:
     share: float
     factor: float
     mean: float  # seconds in a state
+
+    def check(self, plan: NetworkPlan) -> None:
+        """Raise ValueError where a link would be too slow."""
+        if any(link.rate * self.factor < SLOWEST for link in _changing(plan) if link.rate is not None):
+            raise ValueError(f"changing_factor is {self.factor:g}: a link would have less than {SLOWEST:g} Mbit/s")
 
     def changes(self, plan: NetworkPlan, seed: int) -> Iterator[Change]:
         draw = np.random.default_rng([seed, STREAM])
@@ -74,12 +79,7 @@ def due(schedule: Rates | None, plan: NetworkPlan, seed: int) -> Iterator[Change
 
 def of_file(source: str) -> Rates:
     """What a file defines as RATES. Raises ValueError."""
-    try:
-        found: Rates = load(source, "RATES")
-    except PluginError as error:
-        raise ValueError(str(error)) from None
-    if isinstance(found, type) or not callable(getattr(found, "changes", None)):
-        raise ValueError(f"RATES of {source} is no object with a method `changes`")
+    found: Rates = load_object(source, "RATES", ("changes",))
     return found
 
 

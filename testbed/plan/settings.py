@@ -27,6 +27,7 @@ from inalab.schemes.scheme import Admitted, Scheme
 from inalab.schemes.streaming import StreamSettings
 from inalab.switches.sizes import MAX_JOBS
 from inalab.testbed.plan.fault_rules import check_faults
+from inalab.testbed.plan.faults import DISORDER
 from inalab.testbed.plan.groups import (
     GROUPS,
     DisorderSettings,
@@ -39,7 +40,7 @@ from inalab.testbed.plan.groups import (
     WorkSettings,
     ungrouped,
 )
-from inalab.testbed.plan.rates import MARKOV, SLOWEST, Change, due
+from inalab.testbed.plan.rates import Change, Markov, due
 from inalab.testbed.plan.window import window
 from inalab.topologies.jobs import JobPlan, deal
 from inalab.topologies.plan import NetworkPlan
@@ -234,6 +235,11 @@ class TrialSettings(
         except registry.SchemeError as error:
             raise SettingsError(str(error)) from None
 
+    @property
+    def disorderly(self) -> bool:
+        """Whether some links disturb the order or the times of packets."""
+        return self.disorder() is not None or any(fault.what in DISORDER for fault in self.faults)
+
     def rate_changes(self, plan: NetworkPlan, seed: int) -> Iterable[Change]:
         """Of links, while the trial runs."""
         return due(self.schedule(), plan, seed)
@@ -322,10 +328,9 @@ class TrialSettings(
             raise SettingsError(f"there are {len(sizes)} jobs: packets tell {MOST_JOBS} apart")
         if self.background and self.racks < 2:
             raise SettingsError("background goes from the last rack into the first: set racks to 2 or more")
-        slowest = min((rate for rate in plan.rates(plan.hosts) if rate), default=SLOWEST) * self.changing_factor
-        if self.changing == MARKOV and slowest < SLOWEST:
-            raise SettingsError(f"changing_factor is {self.changing_factor:g}: a link would have less than {SLOWEST:g} Mbit/s")
         try:
+            if isinstance(schedule := self.schedule(), Markov):
+                schedule.check(plan)
             check_faults(self, plan, jobs)
         except ValueError as error:
             raise SettingsError(str(error)) from None

@@ -138,7 +138,7 @@ class Injection:
                 self.nodes.set_rate(self._link(fault.whom), fault.value)
             case "loss":
                 self._lose(fault.whom, Loss.bernoulli(fault.value or 0.0))
-            case "reorder" | "duplicate" | "jitter":
+            case what if what in DISORDER:
                 self._disturb(fault.whom)
 
     def _end(self, happened: Happened, now: float) -> None:
@@ -155,7 +155,7 @@ class Injection:
                 self.nodes.set_rate(self._link(whom), self._link(whom).rate)
             case "down" | "loss":
                 self._lose(whom, None)
-            case "reorder" | "duplicate" | "jitter":
+            case what if what in DISORDER:
                 self._disturb(whom)
 
     def _link(self, name: str) -> LinkPlan:

@@ -10,7 +10,6 @@ from inalab.schemes.scheme import Admitted
 from inalab.switches import disorder
 from inalab.switches import loss as losses
 from inalab.switches.control import Control
-from inalab.testbed.plan.faults import DISORDER
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial.job_run import JobRun, together
 from inalab.testbed.trial.validity import Problem, Reason, judge, recorded
@@ -45,11 +44,10 @@ def count(settings: TrialSettings, plan: NetworkPlan, admitted: Sequence[Admitte
     own = [job for job in admitted if job.scheme is running and not settings.elastic]  # whose numbers and trees stay
     switches: dict[str, Any] = {}
     lost = passed = pauses = held = doubled = 0
-    disorderly = settings.disorder() or any(fault.what in DISORDER for fault in settings.faults)
     for name, control in controls.items():
         switches[name] = {"ports": control.ports(), **running.counted(control, plan, name, own)}
         pauses += control.pauses()
-        if disorderly:
+        if settings.disorderly:
             its_held, its_doubled = disorder.counted(control)
             held, doubled = held + its_held, doubled + its_doubled
         for a in plan.switches[name].attachments:

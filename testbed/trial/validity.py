@@ -55,6 +55,13 @@ def recorded(problems: Sequence[Problem]) -> dict[str, Any]:
     return {"valid": not problems, "problems": [problem.text for problem in problems]} | ({"reasons": reasons} if reasons else {})
 
 
+def _faultless(settings: TrialSettings) -> bool:
+    """Whether nothing makes a worker send a packet again."""
+    steady = not settings.disorder() and not settings.schedule() and not settings.plan().topology.by_packet
+    undisturbed = steady and not settings.loss and settings.straggler == "none" and not settings.faults
+    return undisturbed and not any(job.of_scheme().resends_without_loss for job in settings.each())
+
+
 def loss_deviation(settings: TrialSettings, packets: int) -> float:
     """Standard deviation of the achieved loss rate over `packets` packets; bursts widen it."""
     model = settings.loss_model()
@@ -94,10 +101,7 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[Problem]:
         found(Reason.PAUSED, "`inalab watch` paused a switch: run again without `inalab watch --pace`")
     problems += queue_problems(metrics, settings)
     again, sent = metrics["retransmissions"], metrics["packets_sent"]
-    steady = not settings.disorder() and not settings.plan().topology.by_packet and not settings.schedule()
-    faultless = steady and not settings.loss and settings.straggler == "none" and not settings.faults
-    faultless = faultless and not any(job.of_scheme().resends_without_loss for job in settings.each())
-    if faultless and again > MOST_NEEDLESS * sent:
+    if again > MOST_NEEDLESS * sent and _faultless(settings):
         needless = f"{again} of {sent} packets were retransmitted although none was to be lost"
         found(Reason.NEEDLESS, f"{needless}, and {crowded.text}" if crowded else f"{needless}: lower host_rate")
         withheld |= crowded.stolen
