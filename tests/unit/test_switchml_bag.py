@@ -130,8 +130,14 @@ scripts = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 999)), max
 
 @pytest.mark.parametrize(
     ("racks", "jobs"),
-    [(Racks(1, 3, None, None), 1), (Racks(2, 2, None, None), 1), (Racks(3, 2, None, None), 2), (LeafSpine(2, 2, None, None), 2)],
-    ids=["one rack", "two racks", "two jobs over three racks", "two jobs at two spines"],
+    [
+        (Racks(1, 3, None, None), 1),
+        (Racks(2, 2, None, None), 1),
+        (Racks(3, 2, None, None), 2),
+        (LeafSpine(2, 2, None, None), 2),
+        (LeafSpine(3, 2, None, None, spines=3, routing="spray"), 2),
+    ],
+    ids=["one rack", "two racks", "two jobs over three racks", "two jobs at two spines", "two jobs at three spines by packets"],
 )
 def test_sums_are_exact(racks: Topology, jobs: int) -> None:
     rng = np.random.default_rng(4)
