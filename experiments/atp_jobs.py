@@ -14,7 +14,7 @@ from pydantic import Field
 
 from inalab.testbed.draw.curves import curve, estimate, in_order, levels, look_of, matching, not_valid, ratio, words
 from inalab.testbed.draw.plots import named, new_figure
-from inalab.testbed.measures import parts
+from inalab.testbed.measures import fairness, parts
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError
 from inalab.testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
@@ -67,12 +67,6 @@ def _time_to_accuracy(trial: dict[str, Any]) -> float:
     return max(reached.values()) if len(reached) == len(parts(trial)) else float("nan")
 
 
-def _fairness(trial: dict[str, Any]) -> float:
-    """Jain's index of the jobs' throughput in elements per second of communication."""
-    rates = [part["elements"] / part["tat_mean"] for part in parts(trial)]
-    return float(sum(rates) ** 2 / (len(rates) * sum(rate**2 for rate in rates)))
-
-
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Time to accuracy and fairness against the number of jobs."""
     figure, (time, fair) = new_figure(2)
@@ -80,7 +74,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     for j, scheme in enumerate(run.record["settings"]["schemes"]):
         place = in_order(at, 0.06 * (j - 0.5))
         curve(time, run, "jobs", _time_to_accuracy, look_of(scheme), place, scheme=scheme)
-        curve(fair, run, "jobs", _fairness, look_of(scheme), place, scheme=scheme)
+        curve(fair, run, "jobs", fairness, look_of(scheme), place, scheme=scheme)
     time.set_ylabel(f"seconds until all jobs have {100 * TARGET:g} %")
     fair.set_ylabel("Jain's index of the jobs' throughput")
     time.set_ylim(bottom=0)
@@ -109,6 +103,6 @@ def findings(run: Run) -> list[str]:
             sentences.append(
                 f"{look_of(scheme).label}, {n} at once: {100 * TARGET:g} % after {words(known, '.1f')} s (in {known.n} of "
                 f"{valid} valid trials), {words(slower)} times a job alone; Jain's index "
-                f"{words(estimate(run, _fairness, **here), '.3f')}."
+                f"{words(estimate(run, fairness, **here), '.3f')}."
             )
     return sentences

@@ -2,47 +2,19 @@
 // the switch writes the sums into their memory. Between the two ends, everything is as over UDP (switchml.p4).
 #include <core.p4>
 #include <v1model.p4>
-#include "include/switchml/configuration.p4"
-#include "include/switchml/headers.p4"
-#include "include/switchml/metadata.p4"
+#include "include/switchml/packet.p4"
 #include "include/switchml/roce_parser.p4"
 #include "include/loss.p4"
 #include "include/source_guard.p4"
 #include "include/forwarder.p4"
 #include "include/ecn.p4"
-#include "include/epoch.p4"
-#include "include/switchml/roce_receiver.p4"
-#include "include/switchml/admission.p4"
-#include "include/switchml/round.p4"
-#include "include/switchml/bitmap_checker.p4"
-#include "include/switchml/workers_counter.p4"
-#include "include/switchml/questions.p4"
-#include "include/switchml/next_step.p4"
-#include "include/switchml/part.p4"
-#include "include/switchml/roce_exponents.p4"
-#include "include/tag.p4"
-#include "include/switchml/pool.p4"
-#include "include/switchml/sender.p4"
-#include "include/switchml/roce_sender.p4"
+#include "include/switchml/roce_pipeline.p4"
 
-control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+control SwitchMLIngress(inout headers_t hdr, inout switchml_metadata_t meta, inout standard_metadata_t standard) {
     Loss() loss_in;
     SourceGuard() source_guard;
     Forwarder() forwarder;
-    QueuePair() queue_pair;
-    Admission() admission;
-    RoceReceiver() roce_receiver;
-    Place() place;
-    Epoch() epoch;
-    Round() round;
-    BitmapChecker() bitmap_checker;
-    WorkersCounter() workers_counter;
-    Questions() questions;
-    NextStep() next_step;
-    RoceExponents() exponents;
-    Tag() tag;
-    Pool() pool;
-    Sender() sender;
+    RoceSwitchML() switchml;
     bit<1> own;
 
     action is_own() {
@@ -58,6 +30,7 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
 
     apply {
         bit<1> lost;
+        bit<1> passes = 0;
         own = 0;
         loss_in.apply(standard.ingress_port, lost);
         if (hdr.udp.isValid() && hdr.udp.dst == UDP_PORT_ROCE) {
@@ -66,59 +39,17 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
         if (lost == 1) {
             mark_to_drop(standard);
         } else if (own == 1) {
-            queue_pair.apply(hdr, meta, standard);
-            if (meta.well_formed == 1) {
-                admission.apply(hdr, meta, standard);
-            }
-            if (meta.admitted == 1) {
-                roce_receiver.apply(hdr, meta);
-            }
-            if (meta.in_sequence == 1) {
-                step_t next;
-                bit<1> may_begin = 0;
-                if (meta.link != PARENT) {
-                    may_begin = 1;  // a worker's first update may be lost
-                }
-                place.apply(hdr, meta);
-                epoch.apply(hdr.switchml.job, hdr.switchml.epoch, may_begin, meta.epoch, meta.outdated);
-                if (hdr.connect.isValid() && meta.outdated == 0) {
-                    standard.egress_spec = standard.ingress_port;
-                    meta.next_link = meta.link;
-                } else {
-                    round.apply(hdr, meta);
-                    bitmap_checker.apply(hdr, meta);
-                    workers_counter.apply(hdr, meta);
-                    questions.apply(hdr, meta);
-                    next_step.apply(hdr, meta, next);
-                    if (hdr.switchml.kind == kind_t.QUERY && next == step_t.REPLY) {
-                        next = step_t.DROP;  // a result is sent again as a message, when its worker's comes again
-                    }
-                    meta.on_vector = meta.operation;
-                    exponents.apply(hdr, meta.operation, meta.cell);
-                    tag.apply(hdr.tag, meta.operation, meta.cell);
-                    pool.apply(hdr, meta);
-                    meta.next_link = meta.link;
-                    if (next == step_t.UP) {
-                        meta.next_link = meta.toward;
-                    }
-                    sender.apply(hdr, meta, standard, next);
-                }
-            } else {
-                mark_to_drop(standard);
-            }
+            switchml.apply(hdr, meta, standard);
         } else {
-            bit<1> refused;
-            source_guard.apply(hdr, standard, refused);
-            if (refused == 1) {
-                mark_to_drop(standard);
-            } else {
-                forwarder.apply(hdr, standard);
-            }
+            source_guard.apply(hdr, standard, passes);
+        }
+        if (passes == 1) {
+            forwarder.apply(hdr, standard);
         }
     }
 }
 
-control SwitchMLEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+control SwitchMLEgress(inout headers_t hdr, inout switchml_metadata_t meta, inout standard_metadata_t standard) {
     RoceSender() roce_sender;
     Ecn() ecn;
     Loss() loss_out;

@@ -39,7 +39,8 @@ class Settings(RecoverySettings):
     servers: int = Field(1, ge=1, description="dedicated servers, on hosts of their own")
     aggregators: int = Field(atp.AGGREGATORS, description="of each switch, shared by all jobs")
     congestion: Annotated[str, one_of(*CONTROLS)] = Field(
-        "marks", description="what halves the window: marks, paper (marks and losses), or none"
+        "marks",
+        description="what cuts the window: marks, paper (marks and losses), a2tp (marks, and collisions one of their own), or none",
     )
 
     @field_validator("aggregators")
@@ -66,6 +67,7 @@ class Atp(Streaming):
     of_bound = (0.85, 1.02)
     simulation, events, header = Simulation.AGGREGATORS, atp.EVENTS, wire.HEADER.itemsize
     resends_without_loss = True  # what found no aggregator in time
+    prioritizes = False  # workers say how urgent their gradients are
 
     def part_of_memory(self, cells: int, jobs: int, window: int) -> dict[str, int]:
         """All jobs share all aggregators."""
@@ -93,7 +95,7 @@ class Atp(Streaming):
         s, m = place.settings, place.membership
         core = AtpWorker(
             m, epoch, place.server_racks, window=s.slots, k=s.k, aggregators=s.aggregators, scaling=s.scaling,
-            congestion=s.congestion, recovery=s.recovery, patience=s.patience,
+            congestion=s.congestion, recovery=s.recovery, patience=s.patience, prioritizes=self.prioritizes,
         )  # fmt: skip
         local, *servers = ((place.peers[node], wire.UDP_PORT) for node in [m.rank, *range(m.size, len(place.peers))])
         worker = StreamDriver(core, place.driver, local, servers, pulse)
@@ -139,7 +141,7 @@ class Atp(Streaming):
         vector. So one job alone, which has none to make room for, is not paced: where packets are lost that would be the larger
         part of what the loss costs.
         """
-        if conditions.mixed or not (len(jobs) > 1 or conditions.queue or conditions.background):
+        if conditions.mixed or not (max(conditions.streams, len(jobs)) > 1 or conditions.queue or conditions.background):
             return 0
         return int(PACE * rate * 1e6 / min(wire.bits_on_wire(job.settings.k) for job in jobs))
 

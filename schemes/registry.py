@@ -5,16 +5,22 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from inalab import schemes
 from inalab.hosts.collective import Operation
 from inalab.hosts.plugins import PluginError, is_file, load
-from inalab.schemes.scheme import Look, Scheme, SchemeSettings
+from inalab.schemes.scheme import Admitted, Look, Scheme, SchemeSettings
+from inalab.schemes.streaming import P4
+from inalab.switches.control import Control
+from inalab.topologies.plan import NetworkPlan
 
 REQUIRED = ("name", "look")
+SHARED = {frozenset({P4 / "atp.p4", P4 / "switchml.p4"}): P4 / "atp_switchml.p4"}  # programs that do what several others do
 
 
 @dataclass(frozen=True)
@@ -111,13 +117,39 @@ def added() -> dict[str, Scheme]:
     return {scheme.source: scheme for scheme in _known().values() if is_file(scheme.source)}
 
 
-def running(chosen: list[Scheme]) -> Scheme:
-    """The scheme whose program the switches of a network with these schemes run; where none needs one, SwitchML's forwards.
+@dataclass(frozen=True)
+class Running:
+    """What the switches of a network run: a program, and the schemes whose jobs it serves, at least one."""
 
-    Raises SchemeError where they need different ones.
+    program: Path
+    schemes: tuple[Scheme, ...]
+
+    @property
+    def name(self) -> str:
+        return " and ".join(scheme.name for scheme in self.schemes)
+
+    def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
+        """What the program on the switch `name` has counted of these schemes' jobs. Lists of two schemes are joined."""
+        found: dict[str, Any] = {}
+        for scheme in self.schemes:
+            for what, number in scheme.counted(control, plan, name, [job for job in jobs if job.scheme is scheme]).items():
+                found[what] = found[what] + number if what in found else number
+        return found
+
+    def metrics(self, counted: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Metrics of a trial that follow from what all switches have counted."""
+        return {name: value for scheme in self.schemes for name, value in scheme.metrics(counted).items()}
+
+
+def running(chosen: list[Scheme]) -> Running:
+    """What the switches of a network with these schemes run; where none needs a program, SwitchML's, which forwards.
+
+    Raises SchemeError where they need different ones, and no program serves them all.
     """
-    with_program = list(dict.fromkeys(scheme for scheme in chosen if scheme.program is not None))
-    if len(with_program) > 1:
+    with_program = tuple(dict.fromkeys(scheme for scheme in chosen if scheme.program is not None)) or (find("switchml"),)
+    programs = [scheme.program for scheme in with_program if scheme.program is not None]
+    program = programs[0] if len(programs) == 1 else SHARED.get(frozenset(programs))
+    if program is None or len(set(programs)) < len(programs):
         wording = " and ".join(scheme.name for scheme in with_program)
-        raise SchemeError(f"{wording} cannot be on one network: its switches run one program")
-    return with_program[0] if with_program else find("switchml")
+        raise SchemeError(f"{wording} cannot be on one network: no program of a switch serves both")
+    return Running(program, with_program)

@@ -69,7 +69,8 @@ class Conditions:
 
     queue: int | None = None  # the depth of its queues in packets, where it is set
     background: bool = False  # datagrams that belong to no job use the network
-    mixed: bool = False  # so do jobs of other schemes
+    mixed: bool = False  # so do jobs of schemes that need no program: their packets are of all sizes
+    streams: int = 1  # jobs whose packets switches add
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,7 @@ class Scheme:
         raise NotImplementedError
 
     header = 0  # bytes of a packet that has no integers
+    protocol = ""  # what the program calls its header, where that is not the scheme's name
 
     def queue(self, job: Admitted) -> int:
         """Packets of a job that can wait at one port of a switch."""

@@ -34,7 +34,7 @@ class SwitchMLScheme(Streaming):
     operations = SwitchML.operations
     program = P4 / "switchml.p4"
     simulation, header = Simulation.POOL, wire.STATUS.itemsize
-    copies = "addresser.sent"  # counter of broadcasts' copies
+    copies = "switchml.addresser.sent"  # counter of broadcasts' copies
     short = wire.bits_on_wire(1)  # of a round that goes ahead
 
     def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:

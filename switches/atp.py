@@ -14,7 +14,7 @@ from .forwarding import Station
 from .sizes import MAX_JOBS, MAX_WORKERS
 
 UDP_PORT = 48866
-FIRST_JOB_GROUP = 100
+FIRST_JOB_GROUP = 1000  # SwitchML's jobs, which may be on the same switch, have those before
 GROUPS_PER_JOB = 64
 SOURCES = 4096  # as p4/include/atp/admission.p4 has it
 AGGREGATORS = 4096  # as p4/include/atp/configuration.p4 has it
@@ -65,12 +65,12 @@ def settings(lifetime: float, deep: int) -> list[str]:
 
 def trunks(ports: Iterable[int]) -> list[str]:
     """Ports that lead to other switches: what those confirm to a server is let through."""
-    return [f"table_add admission.confirmations transit {port} =>" for port in sorted(ports)]
+    return [f"table_add atp.admission.confirmations transit {port} =>" for port in sorted(ports)]
 
 
 def transit() -> list[str]:
     """For a switch that does not aggregate: let gradients through."""
-    return ["table_set_default admission.sources transit"]
+    return ["table_set_default atp.admission.sources transit"]
 
 
 def relay(commands: Commands, number: int, group: int, own: Station, server: Station, port: int, to: Iterable[Child]) -> None:
@@ -78,7 +78,7 @@ def relay(commands: Commands, number: int, group: int, own: Station, server: Sta
     that are addressed to the switch. Their group is the job's `group`-th there."""
     whole = FIRST_JOB_GROUP + number * GROUPS_PER_JOB + group
     _multicast(commands, whole, to)
-    commands.add(f"table_add admission.servers relay {number} {port} {server.mac} {server.ip} => {whole} {own.ip}")
+    commands.add(f"table_add atp.admission.servers relay {number} {port} {server.mac} {server.ip} => {whole} {own.ip}")
 
 
 def _multicast(commands: Commands, group: int, children: Iterable[Child]) -> None:
@@ -91,17 +91,19 @@ def _multicast(commands: Commands, group: int, children: Iterable[Child]) -> Non
 def addresses(commands: Commands, number: int, children: Iterable[Child]) -> None:
     """Where the copies of results go, by their numbers."""
     for child in children:
-        commands.add(f"table_add addresser.destinations to_child {number} {child.number} => {child.station.mac} {child.station.ip}")
+        commands.add(
+            f"table_add atp.addresser.destinations to_child {number} {child.number} => {child.station.mac} {child.station.ip}"
+        )
 
 
 def all_pass() -> list[str]:
     """For a switch on one of several ways: gradients and confirmations pass."""
-    return ["table_set_default admission.sources pass_by", "table_set_default admission.confirmations pass_by"]
+    return ["table_set_default atp.admission.sources pass_by", "table_set_default atp.admission.confirmations pass_by"]
 
 
 def passing_by(number: int, port: int, server: Station) -> str:
     """For a switch that has no part in a job: let through what its server sends, which comes in at this port."""
-    return f"table_add admission.servers pass_by {number} {port} {server.mac} {server.ip} =>"
+    return f"table_add atp.admission.servers pass_by {number} {port} {server.mac} {server.ip} =>"
 
 
 @dataclass(frozen=True)
@@ -143,23 +145,28 @@ def admit(commands: Commands, number: int, own: Station, sources: Iterable[Sourc
             known |= new
         mac, ip = server.station.mac, server.station.ip
         to = f"{first[server.groups]} {len(server.groups)} {own.ip} {server.rack} {server.fan_in}"
-        commands.add(*(f"table_add admission.servers from_server {number} {port} {mac} {ip} => {to}" for port in server.ports))
+        commands.add(*(f"table_add atp.admission.servers from_server {number} {port} {mac} {ip} => {to}" for port in server.ports))
     for s in sources:
         value, mask = s.bitmap0
         commands.add(
-            f"table_add admission.sources aggregate {number} {s.port} {s.worker.mac} {s.server.mac} {s.worker.ip} "
+            f"table_add atp.admission.sources aggregate {number} {s.port} {s.worker.mac} {s.server.mac} {s.worker.ip} "
             f"{s.server.ip} {s.level} {s.bitmap1} {value}&&&{mask} => {s.fan_in} 1"
         )
 
 
 def rejected(control: Control) -> list[int]:
     """Packets that admission has turned away, by reason."""
-    return [control.counter("admission.rejected", reason) for reason in range(REASONS)]
+    return [control.counter("atp.admission.rejected", reason) for reason in range(REASONS)]
 
 
 def events(control: Control, number: int) -> dict[str, int]:
     """What became of a job's packets, by EVENTS."""
     return {event: control.counter("next_step.events", number * EVENTS_PER_JOB + i) for i, event in enumerate(EVENTS)}
+
+
+def preemptions(control: Control, number: int) -> int:
+    """Aggregators that a job has taken from others (p4/esa.p4)."""
+    return control.counter("preemption.preemptions", number)
 
 
 def held(control: Control) -> int:

@@ -69,7 +69,8 @@ def admit(
     links = {c.number: c for c in children}
     everyone = _multicast(commands, group := FIRST_JOB_GROUP + number, links)
     commands.add(
-        f"table_add admission.jobs set_job {number} => {pool.base} {pool.slots} {everyone} {group} {int(parent is not None)}"
+        f"table_add switchml.admission.jobs set_job {number} => "
+        f"{pool.base} {pool.slots} {everyone} {group} {int(parent is not None)}",
     )
     if message is not None:
         _connect(commands, number, message, children, parent)
@@ -80,15 +81,15 @@ def admit(
         links[PARENT] = Child(PARENT, parent.port, parent.station)
     for link, c in links.items():
         s = c.station
-        commands.add(f"table_add admission.workers admit_worker {number} {link} {c.port} {s.mac} {s.ip} =>")
+        commands.add(f"table_add switchml.admission.workers admit_worker {number} {link} {c.port} {s.mac} {s.ip} =>")
         if message is None:
-            commands.add(f"table_add addresser.destinations to_worker {number} {link + 1} => {s.mac} {s.ip} {c.udp_port}")
+            commands.add(f"table_add switchml.addresser.destinations to_worker {number} {link + 1} => {s.mac} {s.ip} {c.udp_port}")
     switches = [(c.number, PARENT, c.port, c.station) for c in children if c.switch and owners]
     if parent is not None:
         switches.append((PARENT, parent.number, parent.port, parent.station))
     for link, there, port, s in switches:
         commands.add(
-            f"table_add admission.parents admit_parent {number} {port} {s.mac} {s.ip} => {link}",
+            f"table_add switchml.admission.parents admit_parent {number} {port} {s.mac} {s.ip} => {link}",
             f"table_add sender.uplinks to_parent {number} {link} => {port} {there} {own.mac} {own.ip} {s.mac} {s.ip}",
         )
     if owners:
@@ -97,7 +98,7 @@ def admit(
 
 def pass_by(commands: Commands, number: int) -> None:
     """For a switch that has no part in a job: its packets are forwarded."""
-    commands.add(f"table_add admission.jobs pass_by {number} =>")
+    commands.add(f"table_add switchml.admission.jobs pass_by {number} =>")
 
 
 def _connect(commands: Commands, number: int, message: int, children: list[Child], parent: Parent | None) -> None:
@@ -142,7 +143,7 @@ def configure_roce(commands: Commands, own: Station) -> None:
 
 def rejected(control: Control) -> list[int]:
     """Packets that admission has turned away, by reason."""
-    return [control.counter("admission.rejected", reason) for reason in range(REASONS)]
+    return [control.counter("switchml.admission.rejected", reason) for reason in range(REASONS)]
 
 
 def refused_by_roce(control: Control) -> list[int]:
@@ -153,7 +154,7 @@ def refused_by_roce(control: Control) -> list[int]:
     ]
 
 
-def copies_missing(control: Control, number: int, children: int, has_parent: bool, counter: str = "addresser.sent") -> int:
+def copies_missing(control: Control, number: int, children: int, has_parent: bool, counter: str = "switchml.addresser.sent") -> int:
     """Copies of a job's multicasts that never reached egress: what a full queue drops, also in silence."""
     links = children + has_parent
     copies = sum(control.counter("sender.broadcasts", 2 * number + above) * (links - above) for above in (0, 1))

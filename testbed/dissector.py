@@ -48,10 +48,10 @@ def write(path: Path) -> list[Protocol]:
 
 
 def by_program(schemes: Iterable[Scheme]) -> list[Scheme]:
-    """The first scheme of each program."""
+    """The first scheme of each program whose packets are not another scheme's."""
     first: dict[Path, Scheme] = {}
     for scheme in schemes:
-        if scheme.program is not None:
+        if scheme.program is not None and not scheme.protocol:
             first.setdefault(scheme.program, scheme)
     return list(first.values())
 

@@ -72,6 +72,12 @@ def parts(trial: dict[str, Any]) -> list[dict[str, Any]]:
     return trial["metrics"].get("jobs", [trial["metrics"]])  # type: ignore[no-any-return]
 
 
+def fairness(trial: Record) -> float:
+    """Jain's index of the jobs' throughput in elements per second of communication: from 1/n, where one has all, to 1."""
+    rates = [part["elements"] / part["tat_mean"] for part in parts(trial)]
+    return float(sum(rates) ** 2 / (len(rates) * sum(rate**2 for rate in rates)))
+
+
 def collisions(trial: Record) -> float:
     """ATP's packets that found another's aggregator, in percent of those that claimed one or would have."""
     events = [job for switch in trial.get("switches", {}).values() for job in switch.get("jobs", [])]

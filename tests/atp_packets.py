@@ -28,9 +28,9 @@ AGGREGATORS = 16
 
 
 @cache
-def program(k: int = K, aggregators: int = AGGREGATORS) -> Path:
-    """p4/atp.p4, built."""
-    return build(Path("p4/atp.p4"), {"K": str(k), "AGGREGATORS": str(aggregators)})
+def program(k: int = K, aggregators: int = AGGREGATORS, name: str = "atp") -> Path:
+    """p4/atp.p4 or p4/esa.p4, built."""
+    return build(Path(f"p4/{name}.p4"), {"K": str(k), "AGGREGATORS": str(aggregators)})
 
 
 class AtpHeader(Packet):

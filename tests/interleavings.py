@@ -100,11 +100,11 @@ def rdma(rng: random.Random, racks: Topology, jobs: int) -> None:
     assert all(np.array_equal(a, b) for a, b in zip(came, expected, strict=True))
 
 
-def atp(rng: random.Random, racks: Topology, jobs: int) -> None:
+def atp(rng: random.Random, racks: Topology, jobs: int, scheme: str = "atp") -> None:
     """Workers, switches and servers, with sums that fit and sums that do not."""
     draw, top = np.random.default_rng(rng.randrange(2**32)), rng.choice([2**28, 2**31 - 1])
     values = draw.integers(-top, top, (3, racks.size, test_atp_system.CHUNKS, K), dtype=np.int64)
-    net = test_atp_system.Bag(racks, jobs, rng.choice([1, 2, 3, 16]), lambda rank: values[0, rank])
+    net = test_atp_system.Bag(racks, jobs, rng.choice([1, 2, 3, 16]), lambda rank: values[0, rank], scheme)
     try:
         test_atp_system.play(net, script(rng, test_atp_system.ACTIONS), values, asking=rng.random() < 0.5)
     finally:
@@ -136,8 +136,13 @@ def atp_spines(rng: random.Random) -> None:
     atp(rng, *of_spines(rng, servers=True))
 
 
+def esa_spines(rng: random.Random) -> None:
+    atp(rng, *of_spines(rng, servers=True), "esa")
+
+
 KINDS: tuple[Callable[[random.Random], None], ...] = (
-    one_switchml_switch, one_atp_switch, switchml_network, atp_network, rdma_network, switchml_spines, atp_spines, rdma_spines,
+    one_switchml_switch, one_atp_switch, switchml_network, atp_network, rdma_network, switchml_spines, atp_spines, esa_spines,
+    rdma_spines,
 )  # fmt: skip
 
 

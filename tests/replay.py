@@ -36,7 +36,6 @@ def replay(settings: TrialSettings, elements: int, seed: int = 1) -> Replayed:
     """Sums of so many float32 elements, one a step. Raises TrialError, and AssertionError at a wrong sum."""
     whole = settings.changed(workload=f"tensor-{elements}")
     program = whole.running().program
-    assert program is not None
     found = run_trial(
         whole, seed, build(program, {"K": str(whole.k)}, library=True), lambda message: None, Costs(delay=DELAY, naps=True)
     )

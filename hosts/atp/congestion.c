@@ -10,6 +10,7 @@
 
 void window_init(CongestionWindow *w, double largest, int32_t control) {
     *w = (CongestionWindow){.size = largest, .largest = largest, .control = control, .suspect = -1};
+    aggregators_init(&w->aggregators, largest);
 }
 
 /* Whether the window was cut: not if this packet was sent before the last cut. */
@@ -19,6 +20,15 @@ static bool halve(CongestionWindow *w, int64_t number, int64_t following) {
     w->size = fmax(w->size / 2, fmin(SMALLEST, w->largest));
     w->recover = following;
     return true;
+}
+
+/* How many chunks may be under way. */
+double window_room(const CongestionWindow *w) { return fmin(w->size, w->aggregators.size); }
+
+/* A result of the packet with this number, whose chunk had an aggregator or not. */
+void window_result(CongestionWindow *w, bool collided, int64_t number, int64_t following) {
+    if (w->control == BY_MARKS_AND_COLLISIONS)
+        aggregators_settled(&w->aggregators, collided, number, following);
 }
 
 /* So many results have come: one chunk more for every whole window of them. */

@@ -2,4 +2,5 @@
 
 from __future__ import annotations
 
-MARKS, PAPER, NONE = CONTROLS = ("marks", "paper", "none")  # marks; marks and losses; nothing
+# marks; marks and losses; nothing; marks, and collisions a window of their own
+MARKS, PAPER, NONE, A2TP = CONTROLS = ("marks", "paper", "none", "a2tp")

@@ -5,7 +5,7 @@
 
 enum atp_allocation { MOST_ATTEMPTS = 16 }; /* to find an aggregator that no other place of the job has */
 
-enum atp_control { BY_MARKS, BY_MARKS_AND_LOSSES, BY_NOTHING };
+enum atp_control { BY_MARKS, BY_MARKS_AND_LOSSES, BY_NOTHING, BY_MARKS_AND_COLLISIONS };
 
 /* --- which aggregator a chunk asks for (allocation.c) */
 
@@ -14,8 +14,20 @@ void atp_beginning(int64_t job, int64_t window, int64_t aggregators, int64_t *in
 
 /* --- how many chunks may be under way (congestion.c) */
 
+/* How many may have aggregators (aggregator_window.c). */
+typedef struct {
+    double size, largest;
+    double share;                /* of a window's chunks that collide, on average */
+    int64_t results, collisions; /* since the last change */
+    int64_t until;               /* packets before this one were sent before that */
+} AggregatorWindow;
+
+void aggregators_init(AggregatorWindow *, double largest);
+void aggregators_settled(AggregatorWindow *, bool collided, int64_t number, int64_t following);
+
 typedef struct {
     double size, largest; /* chunks */
+    AggregatorWindow aggregators;
     int32_t control;      /* enum atp_control */
     int64_t recover;      /* packets from here on were sent after the last cut */
     int64_t suspect;      /* the chunk that seemed lost when the window was cut, -1: none; and the size before */
@@ -27,6 +39,8 @@ void window_settled(CongestionWindow *, int64_t chunks);
 void window_congested(CongestionWindow *, int64_t number, int64_t following);
 void window_lost(CongestionWindow *, int64_t chunk, int64_t number, int64_t following);
 void window_collided(CongestionWindow *, int64_t chunk);
+void window_result(CongestionWindow *, bool collided, int64_t number, int64_t following);
+double window_room(const CongestionWindow *);
 
 /* --- a worker */
 
@@ -53,7 +67,8 @@ typedef struct {
     Place *places; /* one a row of the stream */
     AtPath *servers;
     CongestionWindow window;
-    double scaling; /* a fixed factor; 0: each tensor has its own */
+    double scaling;   /* a fixed factor; 0: each tensor has its own */
+    bool prioritizes; /* its gradients say how urgent they are (ESA) */
 } AtpWorker;
 
 AtpWorker *atp_worker_new(int32_t window, int32_t servers, int32_t k, int32_t recovery, const Datagrams *packets, int32_t packet_bytes);

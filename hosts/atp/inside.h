@@ -27,6 +27,9 @@ static inline int32_t job_of(const AtpHeader *packet) { return big(packet->owner
 /* allocation.c */
 int64_t following(int64_t job, int64_t place, int64_t *attempt, int64_t taken, const int64_t *held, int64_t aggregators);
 
+/* priority.c */
+uint16_t atp_priority(const Stream *);
+
 /* succession.c */
 bool names(const AtpHeader *result, int field, int64_t oldest, int64_t *chunk);
 void name_before(AtpHeader *result, uint32_t *before);

@@ -174,7 +174,7 @@ static int released(const AtpWorker *w, int32_t *ready) {
             first = w->places[i].next < first ? w->places[i].next : first;
             ready[n++] = i;
         }
-    int64_t room = (int64_t)w->window.size - outstanding, least = first < oldest;
+    int64_t room = (int64_t)window_room(&w->window) - outstanding, least = first < oldest;
     room = room > least ? room : least;
     qsort_r(ready, n, sizeof *ready, by_next, w->places);
     return n < room ? n : room;
@@ -198,6 +198,7 @@ static void open_place(AtpWorker *w, int32_t i) {
     packet->kind = ATP_GRADIENT;
     packet->flags = server->edge;
     packet->index = big_short(place->index);
+    packet->next_index = big_short(w->prioritizes ? atp_priority(s) : 0);
     packet->owner = owner_of(s->job, row->chunk);
 }
 
@@ -408,6 +409,7 @@ static void settle(AtpWorker *w, const Datagrams *packets, const int *where, con
         once[i] = !(packet->flags & RESEND);
         if (packet->flags & ECN && row->order > marked)
             marked = row->order;
+        window_result(&w->window, packet->flags & COLLISION, row->order, s->sent);
         collided[i] = packet->flags & COLLISION && row->tries > 0;
         if (once[i] && w->places[rows[i]].missed) /* and it was only late */
             recovery_disordered(s, rows[i], now);

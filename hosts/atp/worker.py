@@ -23,13 +23,14 @@ class AtpWorker(Stream):
 
     Its peers are the servers, whose racks are `server_racks`. `window` and `k` must be the same on every node, `aggregators` what
     the switches' tables have of them for this job. `scaling` is a fixed factor that makes integers of floats, in place of each
-    tensor's own. `congestion` is what halves the window (congestion.c), and `recovery`
-    is "ask" or "paper" (recovery.c).
+    tensor's own. `congestion` is what halves the window (congestion.c), and `recovery` is "ask" or "paper" (recovery.c). Where it
+    `prioritizes`, gradients say how urgent they are (priority.c).
     """
 
     def __init__(
         self, membership: Membership, epoch: int, server_racks: list[int], window: int, k: int, aggregators: int,
         scaling: float | None = None, congestion: str = MARKS, recovery: str = "ask", patience: float = 30.0,
+        prioritizes: bool = False,
     ) -> None:  # fmt: skip
         m, self.servers = membership, len(server_racks)
         self.trees = [Tree(m, rack) for rack in server_racks]
@@ -42,7 +43,7 @@ class AtpWorker(Stream):
             its.edge = wire.EDGE_SWITCH if tree.local[m.rank] else 0
         library().atp_worker_join(self.core, m.job, m.rank, epoch, m.size, aggregators)
         library().window_init(ffi.addressof(self.core, "window"), window, CONTROLS.index(congestion))
-        self.core.scaling = scaling or 0.0
+        self.core.scaling, self.core.prioritizes = scaling or 0.0, prioritizes
         self.places = values(self.core.places, window)
         self.gauge = Gauge(f"job {m.job}, worker {m.rank}")
 
@@ -66,7 +67,7 @@ class AtpWorker(Stream):
         before = self.counters.results
         super()._collect(now)
         if self.counters.results > before:
-            self.gauge.show(self.core.window.size)
+            self.gauge.show(library().window_room(ffi.addressof(self.core, "window")))
 
     def _total(self, t: UnderWay) -> NDArray[Any]:
         return t.result

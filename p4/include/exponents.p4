@@ -4,8 +4,8 @@
 #include "operation.p4"
 #include "sizes.p4"
 
-control Exponents(inout exponent_t exponent, in operation_t operation, in bit<32> cell) {
-    register<exponent_t>(CELLS) largest;
+control Exponents(inout exponent_t exponent, in operation_t operation, in bit<32> cell)(bit<32> cells) {
+    register<exponent_t>(cells) largest;
 
     apply {
         exponent_t held;

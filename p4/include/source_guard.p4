@@ -5,7 +5,7 @@
 #ifndef SOURCE_GUARD_P4
 #define SOURCE_GUARD_P4
 
-control SourceGuard(in headers_t hdr, in standard_metadata_t standard, out bit<1> refused) {
+control SourceGuard(in headers_t hdr, inout standard_metadata_t standard, out bit<1> passes) {
     counter(1, CounterType.packets) forged;
     bit<1> from_host;
     mac_t mac;
@@ -25,8 +25,9 @@ control SourceGuard(in headers_t hdr, in standard_metadata_t standard, out bit<1
     }
 
     apply {
+        bit<1> refused = 0;
         from_host = 0;
-        refused = 0;
+        passes = 1;
         mac = 0;
         ip = 0;
         hosts.apply();
@@ -43,7 +44,9 @@ control SourceGuard(in headers_t hdr, in standard_metadata_t standard, out bit<1
                 refused = 1;
             }
             if (refused == 1) {
+                passes = 0;
                 forged.count(0);
+                mark_to_drop(standard);
             }
         }
     }

@@ -5,8 +5,8 @@
 #include "lanes.p4"
 #include "operation.p4"
 
-control Tag(inout tag_t tag, in operation_t operation, in bit<32> cell) {
-    register<bit<32>>(CELLS) sum;
+control Tag(inout tag_t tag, in operation_t operation, in bit<32> cell)(bit<32> cells) {
+    register<bit<32>>(cells) sum;
 
     apply {
         if (tag.isValid()) {

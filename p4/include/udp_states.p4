@@ -1,6 +1,7 @@
-// The first states of a parser, for the inside of its braces: Ethernet, ARP, IPv4, UDP, and `parse_protocol` for whole
-// datagrams to UDP_PORT_PROTOCOL. A first fragment, and a datagram behind IPv4 options, is understood as far as UDP, so that
+// The first states of a parser, for the inside of its braces: Ethernet, ARP, IPv4, UDP. PROTOCOLS has the states that follow, of
+// whole datagrams: a PROTOCOL_STATE(port, state) for each protocol. A first fragment, and a datagram behind IPv4 options, is understood as far as UDP, so that
 // admission sees that it is for the protocol's port, and turns it away. Whatever else comes is accepted as far as it goes.
+#define PROTOCOL_STATE(port, state) (port, 5, 0 &&& 1): state;
     state start {
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ethertype) {
@@ -33,7 +34,7 @@
     state parse_udp {
         packet.extract(hdr.udp);
         transition select(hdr.udp.dst, hdr.ipv4.ihl, hdr.ipv4.flags) {
-            (UDP_PORT_PROTOCOL, 5, 0 &&& 1): parse_protocol;
+            PROTOCOLS
             default: accept;
         }
     }

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from inalab.hosts.drivers import verbs
-from inalab.schemes.scheme import Scheme
+from inalab.schemes.registry import Running
 from inalab.schemes.streaming import K_CHOICES
 from inalab.switches.bmv2 import installation
 from inalab.switches.embedded.errors import CompileError
@@ -75,10 +75,9 @@ class Networks(Backend):
     def versions(self) -> dict[str, str]:
         return next(iter(self.targets.values())).versions() if self.targets else {}
 
-    def target(self, scheme: Scheme, k: int) -> Target:
-        """What runs a scheme's program for k integers a packet. SettingsError as of `program`."""
-        assert scheme.program is not None
-        return self.program(scheme.program, {"K": str(k)})
+    def target(self, running: Running, k: int) -> Target:
+        """What runs the schemes' program for k integers a packet. SettingsError as of `program`."""
+        return self.program(running.program, {"K": str(k)})
 
     def program(self, program: Path, defines: Mapping[str, str]) -> Target:
         """What runs a program, which is compiled once. SettingsError if that cannot be here, or the program is wrong."""
@@ -119,7 +118,7 @@ class Bmv2(Networks):
             raise SettingsError("simple_switch cannot reorder or double packets: leave disorder out, or choose --target embedded")
         if settings.latency or settings.skew:
             raise SettingsError("simple_switch cannot delay packets: leave latency and skew out, or choose --target embedded")
-        if settings.running().program and settings.k > self.largest_k:
+        if settings.k > self.largest_k:
             raise SettingsError(
                 f"simple_switch adds at most {MOST_GROWTH} bytes to a packet, and would write an answer of {settings.k} integers "
                 f"over other memory: set k to {self.largest_k} or less, or choose --target embedded"

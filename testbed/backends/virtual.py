@@ -97,9 +97,7 @@ class Virtual(Backend):
 
     def _library(self, settings: TrialSettings) -> Path:
         """The program of the trial's scheme, as the embedded switch runs it."""
-        program = settings.running().program
-        assert program is not None
         try:
-            return build(program, {"K": str(settings.k)}, library=True)
+            return build(settings.running().program, {"K": str(settings.k)}, library=True)
         except CompileError as error:
             raise SettingsError(str(error)) from None

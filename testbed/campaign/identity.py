@@ -43,13 +43,13 @@ def code() -> str:
 
 def scheme_files(trial: Trial) -> list[str]:
     """The files of the schemes that a trial uses and that inalab does not have."""
-    sources = {job.of_scheme().source for job in trial.settings.each()} | {trial.settings.running().source}
-    return sorted(source for source in sources if is_file(source))
+    schemes = [job.of_scheme() for job in trial.settings.each()] + [*trial.settings.running().schemes]
+    return sorted({scheme.source for scheme in schemes if is_file(scheme.source)})
 
 
 def foreign_files(trial: Trial) -> dict[str, str]:
     """SHA-256 of each file, by path, that a trial reads and that inalab does not have."""
-    schemes = [job.of_scheme() for job in trial.settings.each()] + [trial.settings.running()]
+    schemes = [job.of_scheme() for job in trial.settings.each()] + [*trial.settings.running().schemes]
     return Foreign(CODE).read_by(schemes, trial.settings.k, *named_files([trial]))
 
 

@@ -34,7 +34,7 @@ def goodput(workers: int, rate: float, k: int, slots: int, elements: int) -> dic
     racks = Racks(1, workers, rate, rate)
     turns = all_reduce(
         Job(racks, settings={"slots": slots, "k": k}),
-        backends.with_switches("embedded").target(SCHEME, k),
+        backends.with_switches("embedded").program(SCHEME.program, {"K": str(k)}),
         as_tensors(racks, elements),
         times=4,
     )

@@ -125,7 +125,10 @@ def switches(console: Console) -> None:
         table.add_column(heading, justify="right")
     absent = installation.missing()
     for k in (64, 256):
-        targets = {name: backends.with_switches(name).target(SCHEME, k) for name in ("embedded", *(() if absent else ("bmv2",)))}
+        targets = {
+            name: backends.with_switches(name).program(SCHEME.program, {"K": str(k)})
+            for name in ("embedded", *(() if absent else ("bmv2",)))
+        }
         for workers in (4, 8):
             starts: dict[str, Start] = {name: of_target(target, workers) for name, target in targets.items()}
             starts |= {name: partial(by_hand, name, k, workers) for name in LOOKS}

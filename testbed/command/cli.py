@@ -178,7 +178,6 @@ def export_p4app(
     plan = settings.plan()
     commands = commands_for(settings, plan, seed)
     program = settings.running().program
-    assert program is not None
     path = export(plan, commands, program, {"K": str(settings.k)}, target, out or Path(f"p4app-{topology}"))
     console.print(f"boot it with: sudo p4run --config {shlex.quote(str(path))}", soft_wrap=True)
 

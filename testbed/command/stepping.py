@@ -59,7 +59,7 @@ class _Stepping:
         self.plan = trial.settings.plan()
         self.own = trial.watched(self.plan)
         self.peers = {a.port: a.peer for a in self.plan.switches[name].attachments}
-        self.layout = _layout(self.own, trial.settings.running().name)
+        self.layout = _layout(self.own)
 
     def run(self, pace: float) -> None:
         while True:
@@ -105,14 +105,14 @@ class _Stepping:
         return ", ".join(words) or "nothing that this scheme sends"
 
 
-def _layout(own: Sequence[Admitted], name: str) -> list[tuple[str, str, int, dict[int, str]]]:
+def _layout(own: Sequence[Admitted]) -> list[tuple[str, str, int, dict[int, str]]]:
     """The fields of a packet up to the end of the scheme's header: header, field, width in bits, and the names of its values."""
     program = own[0].scheme.program if own else None
     found: list[tuple[str, str, int, dict[int, str]]] = []
     if program is None:
         return found
     fields = {field.name: field.type for field in check_p4(program).headers.fields}
-    for header in (*BELOW, name):
+    for header in (*BELOW, own[0].scheme.protocol or own[0].scheme.name):
         type_ = fields.get(header)
         for field in type_.fields if isinstance(type_, Header) else ():
             names: dict[int, str] = {}

@@ -23,6 +23,7 @@ from inalab.hosts.plugins import is_file
 from inalab.hosts.training.pipeline import ASYNCHRONOUS, HSDP, OF_TORCH, PIPELINES
 from inalab.hosts.training.workloads import check_memory, find
 from inalab.schemes import registry
+from inalab.schemes.registry import Running
 from inalab.schemes.scheme import Admitted, Scheme
 from inalab.schemes.streaming import StreamSettings
 from inalab.switches.sizes import MAX_JOBS
@@ -228,8 +229,8 @@ class TrialSettings(
         """Those of the settings `keys` that are not at their defaults."""
         return [key for key in keys if getattr(self, key) != TrialSettings.model_fields[key].default]
 
-    def running(self) -> Scheme:
-        """The scheme whose program the switches run. SettingsError where the jobs' schemes need different ones."""
+    def running(self) -> Running:
+        """What the switches run. SettingsError where no program serves the jobs' schemes."""
         try:
             return registry.running([job.of_scheme() for job in self.each()])
         except registry.SchemeError as error:

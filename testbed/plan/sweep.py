@@ -71,7 +71,7 @@ def paired(points: Iterable[Point], settings: SweepSettings, seed: int) -> list[
         users = {job.scheme for p, changed in planned if key in p.changes for job in changed.each()}
         if (having := _having(key)) and users.isdisjoint(having):
             wording = f"{key} varies in this experiment, and scheme {' or '.join(sorted(users))} does not have it"
-            raise SettingsError(f"{wording}: choose {' or '.join(having)}")
+            raise SettingsError(f"{wording}: choose one of {', '.join(having)}")
     return [Trial(p.name, p.factors, changed, s) for s in range(seed, seed + settings.seeds) for p, changed in planned]
 
 

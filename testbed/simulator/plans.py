@@ -50,7 +50,7 @@ def compute_times(settings: TrialSettings, seed: int, workers: int) -> NDArray[n
 
 def network_of(settings: TrialSettings, plan: NetworkPlan, seed: int, bits: int) -> Network:
     """The trial's network, where a packet with a vector has so many bits on a link. Links without a rate take no time."""
-    jobs, scheme, conditions = settings.admitted(plan), settings.running(), Conditions(settings.queue)
+    jobs, scheme, conditions = settings.admitted(plan), settings.running().schemes[0], Conditions(settings.queue)
     short = bits_on_wire(scheme.header)
 
     def seconds(size: int, link: LinkPlan) -> float:

@@ -41,7 +41,7 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     if all(job.scheme.simulated().of_packets for job in admitted):
         found = _packets(settings, seed, plan, admitted, layers, steps, known)
         lost, numbered, dropped = found.lost, found.numbered, found.dropped
-        if events := settings.running().events:
+        if events := settings.running().schemes[0].events:
             switches = _counted(plan, events, found)
         jobs = [_with_sums(run, sum(its), own, of) for run, its, own, of in zip(runs, layers, steps, found.jobs, strict=True)]
     else:
@@ -72,7 +72,7 @@ def _packets(
     settings: TrialSettings, seed: int, plan: NetworkPlan, admitted: list[Admitted], layers: list[list[int]], steps: list[Steps],
     known: costs.Known,
 ) -> Simulated:  # fmt: skip
-    network = network_of(settings, plan, seed, settings.running().bits_on_wire(settings.k))
+    network = network_of(settings, plan, seed, settings.running().schemes[0].bits_on_wire(settings.k))
     jobs = [job_of(plan, *its) for its in zip(admitted, layers, steps, strict=True)]
     return simulate(network, jobs, known.packets)
 

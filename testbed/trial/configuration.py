@@ -42,7 +42,8 @@ def switch_commands(
     admitted `later` are so while packets flow (testbed.trial.admission).
     """
     schemes = list(dict.fromkeys(job.scheme for job in jobs))
-    conditions = replace(conditions or Conditions(), mixed=len(schemes) > 1)
+    streams = sum(job.scheme.program is not None for job in jobs)
+    conditions = replace(conditions or Conditions(), mixed=0 < streams < len(jobs), streams=streams)
     deepest = max(QUEUE_DEPTH, sum(job.scheme.queue(job) for job in jobs))
     through_root = {host.rank: job.plan.number for job in jobs if job.scheme.program for host in job.plan.everyone}
     commands = Commands()

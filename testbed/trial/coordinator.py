@@ -169,7 +169,7 @@ class _Trial:
         if not self.settings.background:
             return {}
         source, sink = (self.plan.topology.members[rack][-1] for rack in (-1, 0))
-        frame = self.running.bits_on_wire(self.settings.k) // 8 - PHYSICAL_BYTES
+        frame = self.running.schemes[0].bits_on_wire(self.settings.k) // 8 - PHYSICAL_BYTES
         send = partial(background.source, self.plan.hosts[sink].station.ip, self.settings.background, frame)
         return {
             network.spawn(sink, background.sink): "the sink of the background traffic",

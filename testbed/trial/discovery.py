@@ -40,9 +40,9 @@ class RunningTrial:
     gauges: Path
 
     def watched(self, plan: NetworkPlan) -> list[Admitted]:
-        """The jobs whose scheme's program the switches run."""
+        """The jobs of the schemes that the switches' program serves."""
         running = self.settings.running()
-        return [job for job in self.settings.admitted(plan) if job.scheme is running]
+        return [job for job in self.settings.admitted(plan) if job.scheme in running.schemes]
 
     def shown(self) -> dict[str, float]:
         """The values of all its gauges, by name."""

@@ -41,7 +41,7 @@ def watched_links(plan: NetworkPlan, jobs: Sequence[JobRun]) -> dict[str, list[L
 def count(settings: TrialSettings, plan: NetworkPlan, admitted: Sequence[Admitted], controls: Mapping[str, Control]) -> Counted:
     """Counters of all switches: per port, losses per link direction, packets turned away, and what the scheme counts."""
     running = settings.running()
-    own = [job for job in admitted if job.scheme is running and not settings.elastic]  # whose numbers and trees stay
+    own = [job for job in admitted if job.scheme in running.schemes and not settings.elastic]  # whose numbers and trees stay
     switches: dict[str, Any] = {}
     lost = passed = pauses = held = doubled = 0
     for name, control in controls.items():

@@ -175,7 +175,7 @@ class VirtualTrial:
         self.time.at(self.started, self._await_fault, injection)
         if s.background:
             source, sink = (self.plan.hosts[self.plan.topology.members[rack][-1]] for rack in (-1, 0))
-            frame = s.running().bits_on_wire(s.k) // 8 - PHYSICAL_BYTES
+            frame = s.running().schemes[0].bits_on_wire(s.k) // 8 - PHYSICAL_BYTES
             self._send_background(self.network.wires[source.name], source.station.ip, sink.station.ip, frame)
         return injection
 

@@ -11,7 +11,7 @@ import pytest
 from inalab.testbed.trial.validity import WRONG
 from tests.unit.test_virtual import virtual
 
-SCHEMES = ("switchml", "switchml-rdma", "atp", "byteps", "ring", "tree", "ps")
+SCHEMES = ("switchml", "switchml-rdma", "atp", "esa", "byteps", "ring", "tree", "ps")
 
 
 def drawn(number: int) -> dict[str, Any]:
@@ -29,8 +29,13 @@ def drawn(number: int) -> dict[str, Any]:
         its |= {"spines": rng.randint(2, 4), "routing": rng.choice(["tree", "ecmp", "spray"]), "skew": rng.choice([0.0, 0.3, 2.0])}
     if rng.random() < 0.4:
         its["faults"] = f"rate h0 {rng.choice([2, 5])} at 0.001 for 0.01"
-    if workers >= 2 and rng.random() < 0.3 and its["scheme"] in ("switchml", "atp"):
-        its["jobs"] = json.dumps([{"workers": workers // 2}, {"workers": workers - workers // 2, "start": rng.choice([0.0, 0.05])}])
+    if workers >= 2 and rng.random() < 0.4 and its["scheme"] in ("switchml", "atp", "esa"):
+        other = {"switchml": ["switchml", "atp"], "atp": ["atp", "switchml"], "esa": ["esa"]}[its["scheme"]]
+        second = {"workers": workers - workers // 2, "start": rng.choice([0.0, 0.05]), "scheme": rng.choice(other)}
+        its["jobs"] = json.dumps([{"workers": workers // 2}, second])
+    if its["scheme"] != "switchml-rdma" and rng.random() < 0.5:
+        its |= {"atp.aggregators": rng.choice([1, 5, 40])} if "atp" in repr(its) else {}
+        its |= {"esa.aggregators": rng.choice([1, 5, 40])} if its["scheme"] == "esa" else {}
     return its
 
 

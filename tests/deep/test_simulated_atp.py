@@ -157,7 +157,7 @@ def test_switches_send_as_fast_as_their_queues_are_told(topology: str) -> None:
     """Into the links of hosts, and up to the switch where racks meet as well as down from it."""
     whole = trial(topology=topology, racks=2, workers=4, host_rate=30.0, uplink_rate=4.0, queue=64)
     plan = whole.plan()
-    paces = network_of(whole, plan, 1, whole.running().bits_on_wire(whole.k)).paces
+    paces = network_of(whole, plan, 1, whole.running().schemes[0].bits_on_wire(whole.k)).paces
     assert paces is not None
     queues = {(link.number, way): 0.0 for link in plan.links for way in (UP, DOWN)}
     for name, commands in commands_for(whole, plan, 1).items():

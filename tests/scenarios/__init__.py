@@ -6,7 +6,7 @@ from functools import cache
 
 from inalab.switches.loss import Loss
 from tests import ptf as suite
-from tests.scenarios import atp, language, network, rdma, switchml
+from tests.scenarios import atp, language, network, rdma, shared, switchml
 from tests.scenarios.scenario import ETHERNET, PROGRAMS, Scenario
 
 __all__ = ["ETHERNET", "PROGRAMS", "Scenario", "scenarios"]
@@ -29,7 +29,8 @@ def scenarios() -> dict[str, Scenario]:
             rdma.ahead(), rdma.restart(), rdma.turned_away(),
             *(atp.one_level(level, workers) for level in (0, 1) for workers in (1, 2, 3)), atp.queries(0), atp.queries(1), atp.restart(),
             atp.bare(0), atp.bare(1),
-            atp.turned_away(), atp.expired(), atp.transit(), atp.ways(), atp.relay(),
+            atp.turned_away(), atp.expired(), atp.transit(), atp.ways(), atp.relay(), atp.preemption(0), atp.preemption(1),
+            shared.both(),
             *(switchml.ptf(f, workers, has_parent) for has_parent in (False, True) for workers in (2, 3) for f in suite.SCENARIOS),
         )
     }  # fmt: skip

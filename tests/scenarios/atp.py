@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from inalab.hosts.atp import wire as atp_wire
-from inalab.hosts.atp.wire import KIND_RELEASE, KIND_RELEASED
+from inalab.hosts.atp.wire import KIND_RELEASE, KIND_RELEASED, KIND_STATUS
 from inalab.switches import atp
 from inalab.switches.commands import Commands
 from inalab.switches.forwarding import Station, by_packet, forward
@@ -16,12 +16,14 @@ from tests.packets import vector, worker_station
 from tests.scenarios.scenario import Scenario
 
 
-def _atp(name: str, jobs: list[AtpJob], packets: list[tuple[int, bytes]], settings: list[str] | None = None) -> Scenario:
+def _atp(
+    name: str, jobs: list[AtpJob], packets: list[tuple[int, bytes]], settings: list[str] | None = None, program: str = "atp"
+) -> Scenario:
     commands, node = list(settings or []), 1
     for job in jobs:
         commands += (wording := job.commands(node))
         node += sum(line.startswith("mc_node_create") for line in wording) - (node == 1)
-    return Scenario(name, Path("p4/atp.p4"), packets, commands, {"K": "32", "AGGREGATORS": "16"})
+    return Scenario(name, Path(f"p4/{program}.p4"), packets, commands, {"K": "32", "AGGREGATORS": "16"})
 
 
 def one_level(level: int, workers: int) -> Scenario:
@@ -53,6 +55,34 @@ def one_level(level: int, workers: int) -> Scenario:
         packets.append((w, two.gradient(w, 9, vector(w), 1)))
         packets.append((w, one.gradient(w, 9, vector(w), 1)))
     return _atp(f"atp-level-{level}-{workers}-workers", jobs, packets)
+
+
+def preemption(level: int) -> Scenario:
+    """Two jobs fight for three aggregators by priority: what is evicted leaves, whole sums are overwritten, priorities halve."""
+    jobs = [AtpJob(3, level, 2 * level, number) for number in (0, 1)]
+    toward = SERVER_PORT if level else UPLINK
+    rng = random.Random(10 + level)
+    packets: list[tuple[int, bytes]] = []
+    for sequence in range(8):
+        gradients = []
+        for job in jobs:
+            urgency = rng.choice((0, 1, 4, 40, 65535))
+            for w in range(3):
+                numbers = vector(w + 1, -sequence, 2**31 - 1 - w, -(2**31) + w)
+                fields = {"next_index": max(urgency - w, 0), "ecn": rng.randrange(2), "resend": int(rng.random() < 0.1)}
+                gradients.append((w, job.gradient(w, sequence, numbers, sequence % 3, **fields)))
+                if rng.random() < 0.2:
+                    gradients.append((w, job.gradient(w, sequence, [7], sequence % 3, exponent=130, **fields)))
+            if level:
+                gradients.append((UPLINK, job.from_rack(sequence, vector(9, sequence), sequence % 3, next_index=urgency)))
+        rng.shuffle(gradients)
+        packets += gradients
+        if sequence % 2:
+            packets += [(toward, job.answer(sequence, vector(sequence), sequence % 3, next_index=5)) for job in jobs]
+            packets.append((0, jobs[0].gradient(0, sequence, [], sequence % 3, kind=atp_wire.KIND_QUERY, next_index=3)))
+            to = worker_station(1)
+            packets.append((toward, jobs[1].answer(sequence - 1, [], (sequence - 1) % 3, to, kind=KIND_STATUS, resend=1)))
+    return _atp(f"esa-level-{level}", jobs, packets, program="esa")
 
 
 def queries(level: int) -> Scenario:

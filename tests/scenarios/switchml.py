@@ -13,7 +13,7 @@ from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, vector, w
 from tests.scenarios.scenario import Scenario
 
 
-def _story(job: TestJob, turns: int) -> list[tuple[int, bytes]]:
+def story(job: TestJob, turns: int) -> list[tuple[int, bytes]]:
     """Rounds of a job with duplicates in between, and a stale packet at the end of each."""
     packets = []
     for turn in range(turns):
@@ -35,7 +35,7 @@ def of_switchml(name: str, commands: list[str], packets: list[tuple[int, bytes]]
 
 def one_level(workers: int) -> Scenario:
     job = TestJob(workers)
-    return of_switchml(f"switchml-{workers}-workers", job.commands(), _story(job, 5))
+    return of_switchml(f"switchml-{workers}-workers", job.commands(), story(job, 5))
 
 
 def two_levels() -> Scenario:

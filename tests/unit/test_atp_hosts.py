@@ -218,7 +218,7 @@ def test_jobs_have_what_differs_and_hosts_of_their_own() -> None:
     assert [h.name for h in second.everyone] == ["h2", "h3"]
     assert first.members(2) == [[0, 1], []] and second.members(2) == [[0], [1]]
     assert [job.steps for job in settings.each()] == [9, 3] and settings.starts() == [0.0, 1.5]
-    assert settings.running().name == "atp"
+    assert settings.running().program.name == "atp.p4"
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_jobs_have_what_differs_and_hosts_of_their_own() -> None:
         ({"jobs": "["}, "not JSON"),
         ({"jobs": '[{"color": 1}]'}, "jobs.0.color"),
         ({"jobs": '[{}, {"scheme": "magic"}]'}, "scheme magic is unknown"),
-        ({"jobs": '[{"scheme": "atp"}, {"scheme": "switchml"}]'}, "cannot be on one network"),
+        ({"jobs": '[{"scheme": "esa"}, {"scheme": "switchml"}]'}, "esa and switchml cannot be on one network"),
         ({"jobs": '[{"workers": [0, 0]}, {}]'}, "job 0 has no workers"),
         ({"jobs": '[{"workers": [1, 1, 1]}]'}, "one for each of the 2 racks"),
         ({"jobs": "[" + ", ".join(["{}"] * 17) + "]", "workers": "1"}, "the switches hold 16"),

@@ -8,6 +8,7 @@ they sent before is still on its way, and hosts may send what is not theirs to s
 from __future__ import annotations
 
 import random
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,7 @@ WINDOW, CHUNKS = 2, 7
 UNPACED = {"host_rate": None, "uplink_rate": None}  # or packets would wait in the switches for their turn
 RECORD = wire.packet(K)
 MOST_ROUNDS = 40  # of everybody sending again, without loss, after which all must be complete
+PRIORITIES = 5  # that tell chunks apart, and workers, whose packets of one chunk may have several
 Packet = tuple[str, int, bytes]  # to a port of a switch
 
 
@@ -76,6 +78,8 @@ class Worker:
     def send(self, chunk: int, **marks: int) -> None:
         kind = wire.KIND_RAW if chunk in self.raw else wire.KIND_GRADIENT
         marks = {"resend": 1, "integer": 1, "asked": 0} if chunk in self.raw else marks
+        if self.net.prioritizes:
+            marks["next_index"] = zlib.crc32(bytes((self.job.number, self.job.rank(self.host), chunk))) % PRIORITIES
         self.asked[chunk] = 0
         self.leave(chunk, {"kind": kind, **marks}, list(map(int, self.tensor[chunk])))
 
@@ -168,15 +172,18 @@ class Server:
 class Bag:
     """Hosts and switches, and the packets on their way to a port."""
 
-    def __init__(self, racks: Topology, jobs: int, aggregators: int, tensors: Callable[[int], np.ndarray]) -> None:
+    def __init__(
+        self, racks: Topology, jobs: int, aggregators: int, tensors: Callable[[int], np.ndarray], scheme: str = "atp"
+    ) -> None:
         self.plan, self.aggregators, self.epoch = NetworkPlan(racks), aggregators, EPOCH
         self.shares = shares = deal(self.plan, [[racks.workers // jobs] * racks.racks] * jobs, [racks.servers // jobs] * jobs)
-        jobs = admitted("atp", shares, slots=WINDOW, k=K, aggregators=aggregators)
-        self.switches = {name: OfflineSwitch(program(), ports=12) for name in self.plan.switches}
+        jobs = admitted(scheme, shares, slots=WINDOW, k=K, aggregators=aggregators)
+        self.switches = {name: OfflineSwitch(program(name=scheme), ports=12) for name in self.plan.switches}
         for name, made in self.switches.items():
             for line in switch_commands(self.plan, name, jobs, None, 1):
                 made.command(line)
             made.command("register_write aggregator.lifetime 0 0")
+        self.prioritizes = scheme == "esa"
         self.on_the_way: list[Packet] = []
         self.start(tensors)
 
@@ -267,7 +274,8 @@ actions = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 999)), max
         "two jobs over four ways by packets",
     ],
 )
-def test_sums_are_exact_and_tables_end_empty(racks: Topology, jobs: int, large: bool) -> None:
+@pytest.mark.parametrize("scheme", ["atp", "esa"])
+def test_sums_are_exact_and_tables_end_empty(racks: Topology, jobs: int, large: bool, scheme: str) -> None:
     top = 2**31 - 1 if large else 2**28
     rng = np.random.default_rng(4)
     values = rng.integers(-top, top, (3, racks.size, CHUNKS, K), dtype=np.int64)  # of three groups
@@ -275,7 +283,7 @@ def test_sums_are_exact_and_tables_end_empty(racks: Topology, jobs: int, large: 
     @examples(12)
     @given(actions, st.sampled_from([1, 2, 3, 16]), st.booleans())
     def run(script: list[tuple[str, int]], aggregators: int, asking: bool) -> None:
-        net = Bag(racks, jobs, aggregators, lambda rank: values[0, rank])
+        net = Bag(racks, jobs, aggregators, lambda rank: values[0, rank], scheme)
         try:
             play(net, script, values, asking)
         finally:

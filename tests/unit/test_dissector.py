@@ -100,7 +100,7 @@ def test_a_datagram_that_ends_too_soon_is_marked(tmp_path: Path, script: Path) -
 
 def test_ports_layout_and_names_come_from_the_program() -> None:
     made = dissector.described(check_p4(Path("p4/switchml.p4")), "switchml", "SwitchML")
-    assert made.ports == {wire.UDP_PORT: "parse_protocol"}
+    assert made.ports == {wire.UDP_PORT: "parse_switchml"}
     assert made.headers["switchml"]["bytes"] == wire.HEADER.itemsize
     offsets = {f["name"]: f["at"] for f in made.headers["switchml"]["fields"]}
     assert offsets == {name: 8 * wire.HEADER.fields[name][1] for name in wire.HEADER.names or ()}  # type: ignore[index]

@@ -54,12 +54,12 @@ def test_what_counts_is_taken(name: str, words: tuple[str, ...]) -> None:
         (
             "pool_size",
             ("scheme=ring",),
-            "slots varies in this experiment, and scheme ring does not have it: choose atp or switchml",
+            "slots varies in this experiment, and scheme ring does not have it: choose one of atp, esa, switchml, switchml-machine, switchml-rdma",
         ),
         (
             "recovery",
             ("scheme=gloo",),
-            "recovery varies in this experiment, and scheme gloo does not have it: choose atp or switchml",
+            "recovery varies in this experiment, and scheme gloo does not have it: choose one of atp, esa, switchml, switchml-machine",
         ),
         ("atp_loss", ("scheme=atp",), "scheme would change nothing here: the experiment sets it in every trial itself"),
         ("workers", ("workers=3",), "workers would change nothing here"),

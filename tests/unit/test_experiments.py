@@ -42,7 +42,7 @@ HOSTS = {"idle": 0.01, "stolen": 0.0, "switches": 0.3, "hosts": 0.55, "others": 
         ({"racks": "0"}, "from 1 to 32"),
         ({"slots": "9999"}, "fit in the switch's pool"),
         ({"workload": "gpt"}, "digits-mlp"),
-        ({"scheme": "magic"}, "choose one of async, atp, byteps, byteps-machine, gloo"),
+        ({"scheme": "magic"}, "choose one of async, atp, byteps, byteps-machine, esa, gloo"),
         ({"loss": "1.5"}, "loss"),
         ({"loss": "0.9", "burst": "1.05"}, "not possible"),
         ({"straggler": "lazy"}, "choose one of"),

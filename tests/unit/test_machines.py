@@ -109,9 +109,7 @@ class Counting(VirtualTrial):
     """Bytes of TCP's data over each link, up and down."""
 
     def __init__(self, settings: TrialSettings) -> None:
-        program = settings.running().program
-        assert program is not None
-        library = build(program, {"K": str(settings.k)}, library=True)
+        library = build(settings.running().program, {"K": str(settings.k)}, library=True)
         super().__init__(settings, 1, library, lambda message: None, costs.of(settings.costs).virtual)
         self.octets = Counter[Hop]()
         for hop, link in self.network.links.items():

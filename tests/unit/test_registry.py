@@ -136,7 +136,7 @@ def test_a_file_that_is_no_experiment_is_told_what_it_lacks(tmp_path: Path) -> N
 def test_what_nobody_has_is_refused_where_it_is_set() -> None:
     settings = TrialSettings(aggregators=64, scaling=1e6)  # type: ignore[call-arg] # settings of schemes
     refuse_others(settings, {"ring", "atp"})
-    with pytest.raises(SettingsError, match=r"^aggregators is of atp: ring and switchml have no such setting$"):
+    with pytest.raises(SettingsError, match=r"^aggregators is of atp and esa: ring and switchml have no such setting$"):
         refuse_others(settings, {"switchml", "ring"})
     with pytest.raises(SettingsError, match=r"^aggregators is 5000: a switch has from 1 to 4096$"):
         make_settings(TrialSettings, {"atp.aggregators": "5000"})
@@ -146,6 +146,7 @@ def test_the_schemes_name_counts_more_than_its_absence() -> None:
     settings = TrialSettings(**{"recovery": "paper", "atp.recovery": "ask"})
     assert settings.own == {
         "atp": {"recovery": "ask"},
+        "esa": {"recovery": "paper"},
         "switchml": {"recovery": "paper"},
         "switchml-machine": {"recovery": "paper"},
     }

@@ -1,13 +1,13 @@
 // Who may touch an aggregator, and what this switch is to a packet: level 0 in the rack of a remote worker, level 1 in the
 // server's rack, transit elsewhere. Bits of a bitmap are believed only from where they belong, and how many there are is for
 // the control plane to know.
-#ifndef ADMISSION_P4
-#define ADMISSION_P4
+#ifndef ATP_ADMISSION_P4
+#define ATP_ADMISSION_P4
 #include "headers.p4"
 #include "metadata.p4"
 
-control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
-    counter(REASONS, CounterType.packets) rejected;
+control AtpAdmission(inout headers_t hdr, inout atp_metadata_t meta, inout standard_metadata_t standard) {
+    counter(ATP_REASONS, CounterType.packets) rejected;
 
     action aggregate(bit<8> fan_in) {
         meta.role = role_t.AGGREGATE;
@@ -95,23 +95,23 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_ATP + BYTES_VECTOR;
         } else if (!hdr.largest.isValid()) {
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_ATP
-                          && (hdr.atp.kind == kind_t.RELEASE || hdr.atp.kind == kind_t.RELEASED
-                              || hdr.atp.kind == kind_t.QUERY || hdr.atp.kind == kind_t.STATUS);
+                          && (hdr.atp.kind == atp_kind_t.RELEASE || hdr.atp.kind == atp_kind_t.RELEASED
+                              || hdr.atp.kind == atp_kind_t.QUERY || hdr.atp.kind == atp_kind_t.STATUS);
         }
         if (!well_formed || hdr.atp.epoch == 0) {
-            rejected.count(reject_t.MALFORMED);
+            rejected.count(atp_reject_t.MALFORMED);
         } else if ((bit<32>)hdr.atp.index >= AGGREGATORS || hdr.atp.job >= MAX_JOBS) {
-            rejected.count(reject_t.INDEX);
+            rejected.count(atp_reject_t.INDEX);
         } else {
-            if (hdr.atp.kind == kind_t.GRADIENT || hdr.atp.kind == kind_t.RAW || hdr.atp.kind == kind_t.QUERY) {
+            if (hdr.atp.kind == atp_kind_t.GRADIENT || hdr.atp.kind == atp_kind_t.RAW || hdr.atp.kind == atp_kind_t.QUERY) {
                 sources.apply();
-            } else if (hdr.atp.kind == kind_t.RELEASED) {
+            } else if (hdr.atp.kind == atp_kind_t.RELEASED) {
                 confirmations.apply();
             } else {
                 servers.apply();
             }
             if (meta.role == role_t.STRANGER) {
-                rejected.count(reject_t.SOURCE);
+                rejected.count(atp_reject_t.SOURCE);
             }
         }
     }

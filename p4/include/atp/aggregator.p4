@@ -12,8 +12,11 @@
 #include "values.p4"
 #include "../exponents.p4"
 #include "../tag.p4"
+#ifdef ESA
+#include "../esa/preemption.p4"
+#endif
 
-control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, out step_t next) {
+control Aggregator(inout headers_t hdr, inout atp_metadata_t meta, inout standard_metadata_t standard, out atp_step_t next) {
     register<owner_t>(AGGREGATORS) owner;
     register<bitmap_t>(AGGREGATORS) bitmap;
     register<bit<8>>(AGGREGATORS) count;            // of children in
@@ -25,13 +28,17 @@ control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_me
     register<owner_t>(AGGREGATORS) finished;        // whose result has passed last
     register<bit<1>>(AGGREGATORS) asked;            // a query has gone on since it was claimed, or since the last status
     register<microseconds_t>(1) lifetime;           // that others respect an untouched one; 0: for ever
-    Ownership() ownership;
+    AtpOwnership() ownership;
     Closing() closing;
     Children() children;
-    NextStep() next_step;
+    AtpNextStep() next_step;
     Values() values;
-    Tag() tag;
-    Exponents() exponents;
+    Tag(AGGREGATORS) tag;
+    Exponents(AGGREGATORS) exponents;
+#ifdef ESA
+    Preemption() preemption;
+    Eviction() eviction;
+#endif
 
     apply {
         bit<32> cell = (bit<32>)hdr.atp.index;
@@ -46,6 +53,14 @@ control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_me
         again.read(meta.again, cell);
         touched.read(since, cell);
         lifetime.read(limit, 0);
+#ifdef ESA
+        held_t held;
+        claim_t claim;
+        held.owner = held_by;
+        held.bitmap = meta.bitmap;
+        held.ecn = meta.ecn;
+        held.again = meta.again;
+#endif
         ownership.apply(hdr, meta, held_by, standard.ingress_global_timestamp - since, limit);
 
         owner_t turned_away;
@@ -64,6 +79,9 @@ control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_me
         children.apply(hdr, meta);
 
         next_step.apply(hdr, meta, next);
+#ifdef ESA
+        preemption.apply(hdr, meta, next, claim);
+#endif
         values.apply(hdr, meta);
         tag.apply(hdr.tag, meta.operation, cell);
         if (hdr.largest.isValid()) {
@@ -78,9 +96,9 @@ control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_me
             owner.write(cell, meta.owner);
             bare.write(cell, is_bare);
         }
-        if (meta.change == change_t.CLAIM || (hdr.atp.kind == kind_t.STATUS && meta.own == 1)) {
+        if (meta.change == change_t.CLAIM || (hdr.atp.kind == atp_kind_t.STATUS && meta.own == 1)) {
             asked.write(cell, 0);
-        } else if (hdr.atp.kind == kind_t.QUERY && next == step_t.ON_SUM) {
+        } else if (hdr.atp.kind == atp_kind_t.QUERY && next == atp_step_t.ON_SUM) {
             asked.write(cell, 1);
         }
         if (meta.change == change_t.CLAIM || meta.change == change_t.ADD) {
@@ -91,16 +109,22 @@ control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_me
             touched.write(cell, standard.ingress_global_timestamp);
         }
         // here or a level below: then not all of this chunk can meet here any more
-        if (meta.change == change_t.KEEP && next == step_t.ON_ALONE && hdr.atp.collision == 1) {
+        if (meta.change == change_t.KEEP && next == atp_step_t.ON_ALONE && hdr.atp.collision == 1) {
             refused.write(cell, meta.owner);
         }
-        if (next == step_t.SPREAD) {
+        if (next == atp_step_t.SPREAD) {
             finished.write(cell, meta.owner);
         }
         if (meta.change == change_t.FREE) {
             bitmap.write(cell, 0);
             count.write(cell, 0);
         }
+#ifdef ESA
+        if (meta.operation == operation_t.EXCHANGE) {
+            refused.write(cell, held.owner);
+            eviction.apply(hdr, held, claim);
+        }
+#endif
     }
 }
 

@@ -6,25 +6,25 @@
 #include "headers.p4"
 #include "metadata.p4"
 
-control Children(in headers_t hdr, inout metadata_t meta) {
+control Children(in headers_t hdr, inout atp_metadata_t meta) {
     apply {
         bitmap_t child = hdr.atp.bitmap1;
         bitmap_t there = meta.bitmap;
         meta.mergeable = 1;
         if (hdr.atp.edge_switch == 0) {
             child = hdr.atp.bitmap0;
-        } else if (hdr.atp.bitmap0 != 0 && hdr.atp.kind != kind_t.STATUS) {
+        } else if (hdr.atp.bitmap0 != 0 && hdr.atp.kind != atp_kind_t.STATUS) {
             meta.mergeable = 0;
         }
         if (hdr.atp.raw == 1) {
             meta.mergeable = 0;  // raw values meet at the server alone
         }
-        if (hdr.atp.kind == kind_t.GRADIENT && meta.own == 1) {
+        if (hdr.atp.kind == atp_kind_t.GRADIENT && meta.own == 1) {
             if (hdr.tag.isValid() != (meta.bare == 1)) {
                 meta.mergeable = 0;  // workers that sum different tensors learn it from the server
             }
         }
-        if (hdr.atp.kind == kind_t.STATUS) {  // it is about its sender's children, and this switch may be one of them
+        if (hdr.atp.kind == atp_kind_t.STATUS) {  // it is about its sender's children, and this switch may be one of them
             there = hdr.atp.bitmap1;
             child = meta.rack;
             if (meta.rack == 0) {
@@ -35,7 +35,7 @@ control Children(in headers_t hdr, inout metadata_t meta) {
         if (there & child != 0) {
             meta.repeated = 1;
         }
-        if (hdr.atp.kind != kind_t.QUERY && hdr.atp.kind != kind_t.STATUS) {
+        if (hdr.atp.kind != atp_kind_t.QUERY && hdr.atp.kind != atp_kind_t.STATUS) {
             if (meta.repeated == 0) {
                 meta.count = meta.count + 1;
             }

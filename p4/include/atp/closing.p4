@@ -5,7 +5,7 @@
 #include "headers.p4"
 #include "metadata.p4"
 
-control Closing(in headers_t hdr, inout metadata_t meta) {
+control Closing(in headers_t hdr, inout atp_metadata_t meta) {
     register<epoch_t>(MAX_JOBS) closed;  // the epoch that claims no more
 
     apply {
@@ -16,7 +16,7 @@ control Closing(in headers_t hdr, inout metadata_t meta) {
         if (over == hdr.atp.epoch) {
             meta.closed = 1;
         }
-        if (hdr.atp.kind == kind_t.RELEASE && meta.role == role_t.ADDRESSEE && meta.outdated == 0) {
+        if (hdr.atp.kind == atp_kind_t.RELEASE && meta.role == role_t.ADDRESSEE && meta.outdated == 0) {
             closed.write(job, hdr.atp.epoch);
         }
     }

@@ -1,12 +1,12 @@
 // What is on the wire. hosts/atp/wire.py describes the same bytes to the hosts; a test holds the two together.
-#ifndef HEADERS_P4
-#define HEADERS_P4
+#ifndef ATP_HEADERS_P4
+#define ATP_HEADERS_P4
 #include "configuration.p4"
 #include "../lanes.p4"
 #include "../network.p4"
 
 // What an ATP packet is
-enum bit<8> kind_t {
+enum bit<8> atp_kind_t {
     GRADIENT = 1,  // worker to server: integers, to be added on the way; a bare one announces a tensor
     RAW = 2,       // worker to server: values of the tensor's own type, to be added at the server
     RESULT = 3,    // server to workers: the sum, and the acknowledgement that frees the aggregators; bare if they were
@@ -22,7 +22,7 @@ header atp_t {
     bitmap_t bitmap0;     // workers of one rack; 0: all of that rack (or of the server's own rack: bitmap1)
     bitmap_t bitmap1;     // racks, and workers of the server's own rack
     epoch_t epoch;        // of the group
-    kind_t kind;
+    atp_kind_t kind;
     bit<1> asked;         // gradient: some of it was sent again for an answer; query: not the first
     bit<1> integer;       // raw values are int32, else float32
     bit<1> raw;           // result: the vector is the sum of raw values; query, status: about raw values
@@ -35,7 +35,8 @@ header atp_t {
     bit<1> ecn;           // a queue was deep on the way
     bit<1> edge_switch;   // which level comes next; 0: the workers' rack, 1: the server's rack
     bit<16> index;        // of the aggregator
-    bit<16> next_index;   // result: of the aggregator for the chunk one window later; others: comes back as it was
+    // result: of the aggregator for the chunk one window later; query: its answer has the same; gradient: its priority (ESA), or 0
+    bit<16> next_index;
     job_t job;
     sequence_t sequence;  // number of the chunk, modulo 2^24
 }
@@ -47,17 +48,5 @@ header largest_t {
 
 const bit<16> BYTES_ATP = 22;
 const bit<16> BYTES_BARE = BYTES_ATP + BYTES_TAG + 1;
-
-struct headers_t {
-    ethernet_t ethernet;
-    arp_t arp;
-    ipv4_t ipv4;
-    ipv4_options_t options;
-    udp_t udp;
-    atp_t atp;
-    tag_t tag;
-    largest_t largest;
-    vector_t vector;
-}
 
 #endif

@@ -1,6 +1,6 @@
 // What the stages of the pipeline tell each other about a packet.
-#ifndef METADATA_P4
-#define METADATA_P4
+#ifndef ATP_METADATA_P4
+#define ATP_METADATA_P4
 #include "configuration.p4"
 #include "../operation.p4"
 
@@ -23,14 +23,14 @@ enum bit<2> change_t {
 }
 
 // Why a packet was turned away; index of the counter `rejected`
-enum bit<32> reject_t {
+enum bit<32> atp_reject_t {
     SOURCE = 0,     // not of this job, or not at that port and address, or not with that bit
     INDEX = 1,      // beyond the table
     MALFORMED = 2   // too short, too long, a fragment, wrong checksum, unknown kind or no epoch
 }
-#define REASONS 3
+#define ATP_REASONS 3
 
-struct metadata_t {
+struct atp_metadata_t {
     // from admission
     role_t role;
     group_t group;       // multicast group of the job's workers, seen from here

@@ -1,11 +1,11 @@
 // The protocol's decision, as a truth table. Every combination that can occur has a row of its own.
-#ifndef NEXT_STEP_P4
-#define NEXT_STEP_P4
+#ifndef ATP_NEXT_STEP_P4
+#define ATP_NEXT_STEP_P4
 #include "headers.p4"
 #include "metadata.p4"
 
 // Where a packet goes
-enum bit<3> step_t {
+enum bit<3> atp_step_t {
     DROP = 0,      // its values are in the aggregator, or were before
     ON = 1,        // on its way, as it came
     ON_ALONE = 2,  // on to the server, as a single child of this level
@@ -29,10 +29,10 @@ enum bit<32> event_t {
 }
 #define EVENTS 8
 
-control NextStep(inout headers_t hdr, inout metadata_t meta, out step_t next) {
+control AtpNextStep(inout headers_t hdr, inout atp_metadata_t meta, out atp_step_t next) {
     counter(MAX_JOBS * EVENTS, CounterType.packets) events;
 
-    action decide(step_t where, operation_t operation, change_t change) {
+    action decide(atp_step_t where, operation_t operation, change_t change) {
         next = where;
         meta.operation = operation;
         meta.change = change;
@@ -56,27 +56,27 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, out step_t next) {
         hdr.udp.length = BYTES_UDP + BYTES_BARE;
     }
 
-    action claim()          { decide(step_t.DROP,     operation_t.STORE,   change_t.CLAIM); count(event_t.CLAIM); }
-    action absorb()         { decide(step_t.DROP,     operation_t.COMBINE, change_t.ADD); }
+    action claim()          { decide(atp_step_t.DROP,     operation_t.STORE,   change_t.CLAIM); count(event_t.CLAIM); }
+    action absorb()         { decide(atp_step_t.DROP,     operation_t.COMBINE, change_t.ADD); }
     // a whole may claim further up, also where a part of it was sent again
-    action complete()       { decide(step_t.ON_SUM,   operation_t.COMBINE, change_t.ADD);   count(event_t.COMPLETE); hdr.atp.resend = 0; }
-    action collide()        { decide(step_t.ON_ALONE, operation_t.NONE,    change_t.KEEP);  count(event_t.COLLISION); hdr.atp.collision = 1; }
-    action flush_with()     { decide(step_t.ON_SUM,   operation_t.COMBINE, change_t.FREE);  count(event_t.FLUSH); }
-    action flush()          { decide(step_t.ON_SUM,   operation_t.READ,    change_t.FREE);  count(event_t.FLUSH); }
-    action pass()           { decide(step_t.ON_ALONE, operation_t.NONE,    change_t.KEEP);  count(event_t.PASS); }
-    action pass_for_good()  { decide(step_t.ON_ALONE, operation_t.NONE,    change_t.FREE);  count(event_t.PASS); }
-    action ask_on()         { decide(step_t.ON_ALONE, operation_t.NONE,    change_t.KEEP); }
-    action ask_on_for_all() { decide(step_t.ON_SUM,   operation_t.NONE,    change_t.KEEP); }
-    action answer()         { decide(step_t.ANSWER,   operation_t.NONE,    change_t.KEEP);  count(event_t.ANSWER); }
-    action spread()         { decide(step_t.SPREAD,   operation_t.NONE,    change_t.KEEP); }
-    action spread_free()    { decide(step_t.SPREAD,   operation_t.NONE,    change_t.FREE);  count(event_t.FREE); }
-    action repair()         { decide(step_t.REPAIR,   operation_t.READ,    change_t.KEEP);  count(event_t.REPAIR); }
-    action give_up()        { decide(step_t.REPAIR,   operation_t.READ,    change_t.FREE);  count(event_t.FLUSH); }
-    action go_on_free()     { decide(step_t.ON,       operation_t.NONE,    change_t.FREE); }
-    action confirm()        { decide(step_t.RETURN,   operation_t.NONE,    change_t.KEEP); }
-    action confirm_free()   { decide(step_t.RETURN,   operation_t.NONE,    change_t.FREE);  count(event_t.FREE); }
-    action go_on()          { decide(step_t.ON,       operation_t.NONE,    change_t.KEEP); }
-    action ignore()         { decide(step_t.DROP,     operation_t.NONE,    change_t.KEEP); }
+    action complete()       { decide(atp_step_t.ON_SUM,   operation_t.COMBINE, change_t.ADD);   count(event_t.COMPLETE); hdr.atp.resend = 0; }
+    action collide()        { decide(atp_step_t.ON_ALONE, operation_t.NONE,    change_t.KEEP);  count(event_t.COLLISION); hdr.atp.collision = 1; }
+    action flush_with()     { decide(atp_step_t.ON_SUM,   operation_t.COMBINE, change_t.FREE);  count(event_t.FLUSH); }
+    action flush()          { decide(atp_step_t.ON_SUM,   operation_t.READ,    change_t.FREE);  count(event_t.FLUSH); }
+    action pass()           { decide(atp_step_t.ON_ALONE, operation_t.NONE,    change_t.KEEP);  count(event_t.PASS); }
+    action pass_for_good()  { decide(atp_step_t.ON_ALONE, operation_t.NONE,    change_t.FREE);  count(event_t.PASS); }
+    action ask_on()         { decide(atp_step_t.ON_ALONE, operation_t.NONE,    change_t.KEEP); }
+    action ask_on_for_all() { decide(atp_step_t.ON_SUM,   operation_t.NONE,    change_t.KEEP); }
+    action answer()         { decide(atp_step_t.ANSWER,   operation_t.NONE,    change_t.KEEP);  count(event_t.ANSWER); }
+    action spread()         { decide(atp_step_t.SPREAD,   operation_t.NONE,    change_t.KEEP); }
+    action spread_free()    { decide(atp_step_t.SPREAD,   operation_t.NONE,    change_t.FREE);  count(event_t.FREE); }
+    action repair()         { decide(atp_step_t.REPAIR,   operation_t.READ,    change_t.KEEP);  count(event_t.REPAIR); }
+    action give_up()        { decide(atp_step_t.REPAIR,   operation_t.READ,    change_t.FREE);  count(event_t.FLUSH); }
+    action go_on_free()     { decide(atp_step_t.ON,       operation_t.NONE,    change_t.FREE); }
+    action confirm()        { decide(atp_step_t.RETURN,   operation_t.NONE,    change_t.KEEP); }
+    action confirm_free()   { decide(atp_step_t.RETURN,   operation_t.NONE,    change_t.FREE);  count(event_t.FREE); }
+    action go_on()          { decide(atp_step_t.ON,       operation_t.NONE,    change_t.KEEP); }
+    action ignore()         { decide(atp_step_t.DROP,     operation_t.NONE,    change_t.KEEP); }
 
     table decision {
         key = {
@@ -100,42 +100,42 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, out step_t next) {
         const default_action = go_on();
         const entries = {
             // kind, role                          resend asked merge held own rep. compl. ref. closed waits
-            (kind_t.GRADIENT, role_t.AGGREGATE,    _,    _,    0,    _,   _,  _,   _,    _,    _,   _): pass();           // a part of a rack
-            (kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    0,   _,  _,   0,    0,    0,   _): claim();          // free
-            (kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    0,   _,  _,   0,    1,    0,   _): collide();        // free too late
-            (kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    0,   _,  _,   0,    _,    1,   _): pass();           // free, but the job is over
-            (kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    0,   _,  _,   1,    _,    _,   _): pass();           // nobody to wait for
-            (kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    1,   0,  _,   _,    _,    _,   _): collide();        // somebody else's
-            (kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    1,   1,  0,   0,    _,    _,   _): absorb();         // others are missing
-            (kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    1,   1,  0,   1,    _,    _,   _): complete();       // the last one is in
-            (kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    1,   1,  1,   _,    _,    _,   _): ignore();         // a duplicate
-            (kind_t.GRADIENT, role_t.AGGREGATE,    1,    1,    1,    _,   1,  0,   0,    _,    _,   _): absorb();         // likewise, where it was lacking
-            (kind_t.GRADIENT, role_t.AGGREGATE,    1,    1,    1,    _,   1,  0,   1,    _,    _,   _): complete();
-            (kind_t.GRADIENT, role_t.AGGREGATE,    1,    1,    1,    _,   1,  1,   _,    _,    _,   _): ignore();
-            (kind_t.GRADIENT, role_t.AGGREGATE,    1,    0,    1,    _,   1,  0,   _,    _,    _,   _): flush_with();     // let go of it, with this one
-            (kind_t.GRADIENT, role_t.AGGREGATE,    1,    0,    1,    _,   1,  1,   _,    _,    _,   _): flush();          // let go of it
-            (kind_t.GRADIENT, role_t.AGGREGATE,    1,    _,    1,    _,   0,  _,   _,    _,    _,   _): pass();           // nothing to let go of
-            (kind_t.RAW,      role_t.AGGREGATE,    _,    _,    _,    _,   1,  _,   _,    _,    _,   _): pass_for_good();  // integers will not do
-            (kind_t.RAW,      role_t.AGGREGATE,    _,    _,    _,    _,   0,  _,   _,    _,    _,   _): pass();
-            (kind_t.QUERY,    role_t.AGGREGATE,    _,    _,    0,    _,   _,  _,   _,    _,    _,   _): ask_on();         // a part of a rack
-            (kind_t.QUERY,    role_t.AGGREGATE,    _,    _,    1,    _,   0,  _,   _,    _,    _,   _): ask_on();         // nothing is known here
-            (kind_t.QUERY,    role_t.AGGREGATE,    _,    _,    1,    _,   1,  1,   1,    _,    _,   0): ask_on_for_all(); // it is not this sum that lacks
-            (kind_t.QUERY,    role_t.AGGREGATE,    _,    _,    1,    _,   1,  _,   _,    _,    _,   _): answer();         // others are missing, or this one
-            (kind_t.RESULT,   role_t.ADDRESSEE,    _,    _,    _,    _,   1,  _,   _,    _,    _,   _): spread_free();
-            (kind_t.RESULT,   role_t.ADDRESSEE,    _,    _,    _,    _,   0,  _,   _,    _,    _,   _): spread();
-            (kind_t.STATUS,   role_t.TRANSIT,      _,    _,    1,    _,   1,  0,   1,    _,    _,   _): repair();         // this sum was lost
-            (kind_t.STATUS,   role_t.TRANSIT,      _,    0,    1,    _,   1,  1,   0,    _,    _,   _): give_up();        // the others are at the server
-            (kind_t.STATUS,   role_t.TRANSIT,      _,    0,    1,    _,   1,  1,   1,    _,    _,   _): go_on_free();     // a part of this sum is
-            (kind_t.STATUS,   role_t.ADDRESSEE,    _,    _,    _,    _,   _,  _,   _,    _,    _,   _): ignore();         // cannot be
-            (kind_t.RELEASE,  role_t.ADDRESSEE,    _,    _,    _,    _,   1,  _,   _,    _,    _,   _): confirm_free();
-            (kind_t.RELEASE,  role_t.ADDRESSEE,    _,    _,    _,    _,   0,  _,   _,    _,    _,   _): confirm();
-            (kind_t.RELEASED, role_t.ADDRESSEE,    _,    _,    _,    _,   _,  _,   _,    _,    _,   _): ignore();         // cannot be
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    _,    _,    0,    _,   _,  _,   _,    _,    _,   _): pass();           // a part of a rack
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    0,   _,  _,   0,    0,    0,   _): claim();          // free
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    0,   _,  _,   0,    1,    0,   _): collide();        // free too late
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    0,   _,  _,   0,    _,    1,   _): pass();           // free, but the job is over
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    0,   _,  _,   1,    _,    _,   _): pass();           // nobody to wait for
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    1,   0,  _,   _,    _,    _,   _): collide();        // somebody else's
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    1,   1,  0,   0,    _,    _,   _): absorb();         // others are missing
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    1,   1,  0,   1,    _,    _,   _): complete();       // the last one is in
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    1,   1,  1,   _,    _,    _,   _): ignore();         // a duplicate
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    1,    1,    1,    _,   1,  0,   0,    _,    _,   _): absorb();         // likewise, where it was lacking
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    1,    1,    1,    _,   1,  0,   1,    _,    _,   _): complete();
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    1,    1,    1,    _,   1,  1,   _,    _,    _,   _): ignore();
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    1,    0,    1,    _,   1,  0,   _,    _,    _,   _): flush_with();     // let go of it, with this one
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    1,    0,    1,    _,   1,  1,   _,    _,    _,   _): flush();          // let go of it
+            (atp_kind_t.GRADIENT, role_t.AGGREGATE,    1,    _,    1,    _,   0,  _,   _,    _,    _,   _): pass();           // nothing to let go of
+            (atp_kind_t.RAW,      role_t.AGGREGATE,    _,    _,    _,    _,   1,  _,   _,    _,    _,   _): pass_for_good();  // integers will not do
+            (atp_kind_t.RAW,      role_t.AGGREGATE,    _,    _,    _,    _,   0,  _,   _,    _,    _,   _): pass();
+            (atp_kind_t.QUERY,    role_t.AGGREGATE,    _,    _,    0,    _,   _,  _,   _,    _,    _,   _): ask_on();         // a part of a rack
+            (atp_kind_t.QUERY,    role_t.AGGREGATE,    _,    _,    1,    _,   0,  _,   _,    _,    _,   _): ask_on();         // nothing is known here
+            (atp_kind_t.QUERY,    role_t.AGGREGATE,    _,    _,    1,    _,   1,  1,   1,    _,    _,   0): ask_on_for_all(); // it is not this sum that lacks
+            (atp_kind_t.QUERY,    role_t.AGGREGATE,    _,    _,    1,    _,   1,  _,   _,    _,    _,   _): answer();         // others are missing, or this one
+            (atp_kind_t.RESULT,   role_t.ADDRESSEE,    _,    _,    _,    _,   1,  _,   _,    _,    _,   _): spread_free();
+            (atp_kind_t.RESULT,   role_t.ADDRESSEE,    _,    _,    _,    _,   0,  _,   _,    _,    _,   _): spread();
+            (atp_kind_t.STATUS,   role_t.TRANSIT,      _,    _,    1,    _,   1,  0,   1,    _,    _,   _): repair();         // this sum was lost
+            (atp_kind_t.STATUS,   role_t.TRANSIT,      _,    0,    1,    _,   1,  1,   0,    _,    _,   _): give_up();        // the others are at the server
+            (atp_kind_t.STATUS,   role_t.TRANSIT,      _,    0,    1,    _,   1,  1,   1,    _,    _,   _): go_on_free();     // a part of this sum is
+            (atp_kind_t.STATUS,   role_t.ADDRESSEE,    _,    _,    _,    _,   _,  _,   _,    _,    _,   _): ignore();         // cannot be
+            (atp_kind_t.RELEASE,  role_t.ADDRESSEE,    _,    _,    _,    _,   1,  _,   _,    _,    _,   _): confirm_free();
+            (atp_kind_t.RELEASE,  role_t.ADDRESSEE,    _,    _,    _,    _,   0,  _,   _,    _,    _,   _): confirm();
+            (atp_kind_t.RELEASED, role_t.ADDRESSEE,    _,    _,    _,    _,   _,  _,   _,    _,    _,   _): ignore();         // cannot be
         }
     }
 
     apply {
         decision.apply();
-        if (next == step_t.REPAIR) {
+        if (next == atp_step_t.REPAIR) {
             if (meta.bare == 1) {
                 without_vector();
             } else {

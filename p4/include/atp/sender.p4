@@ -1,12 +1,12 @@
 // What a packet says of itself once its aggregator is up to date, and where it goes if it is not simply forwarded.
-#ifndef SENDER_P4
-#define SENDER_P4
+#ifndef ATP_SENDER_P4
+#define ATP_SENDER_P4
 #include "headers.p4"
 #include "metadata.p4"
 #include "next_step.p4"
 #include "../turn_round.p4"
 
-control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, in step_t next) {
+control AtpSender(inout headers_t hdr, inout atp_metadata_t meta, inout standard_metadata_t standard, in atp_step_t next) {
     TurnRound() turn_round;
 
     // What leaves level 0 is told from what leaves level 1 by its bitmaps: a complete rack is a bit of bitmap1 alone.
@@ -16,7 +16,7 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 
     // what is lacking joins the aggregator of whoever says so
     action become_status() {
-        hdr.atp.kind = kind_t.STATUS;
+        hdr.atp.kind = atp_kind_t.STATUS;
         hdr.atp.resend = 1;
         hdr.atp.asked = 1;
         if (hdr.atp.edge_switch == 0) {
@@ -27,7 +27,7 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 
     action become_gradient() {
-        hdr.atp.kind = kind_t.GRADIENT;
+        hdr.atp.kind = atp_kind_t.GRADIENT;
         hdr.atp.asked = 1;
         hdr.atp.ecn = hdr.atp.ecn | meta.ecn;
         hdr.atp.bitmap0 = 0;
@@ -43,9 +43,9 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 
     apply {
         hdr.udp.checksum = 0;
-        if (next == step_t.ON_SUM) {
+        if (next == atp_step_t.ON_SUM) {
             hdr.atp.ecn = hdr.atp.ecn | meta.ecn;
-            if (hdr.atp.kind == kind_t.GRADIENT && hdr.atp.resend == 0) {
+            if (hdr.atp.kind == atp_kind_t.GRADIENT && hdr.atp.resend == 0) {
                 hdr.atp.asked = hdr.atp.asked | meta.again;
             }
             if (hdr.atp.edge_switch == 1) {
@@ -56,22 +56,22 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
                 hdr.atp.bitmap0 = meta.bitmap;
             }
             leave_level();
-        } else if (next == step_t.ON_ALONE) {
+        } else if (next == atp_step_t.ON_ALONE) {
             if (hdr.atp.edge_switch == 0 && meta.fan_in == 1) {
                 hdr.atp.bitmap0 = 0;
             }
             leave_level();
         }
 
-        if (next == step_t.RETURN) {
-            hdr.atp.kind = kind_t.RELEASED;
+        if (next == atp_step_t.RETURN) {
+            hdr.atp.kind = atp_kind_t.RELEASED;
             turn_round.apply(hdr);
             standard.egress_spec = standard.ingress_port;
-        } else if (next == step_t.ANSWER) {
+        } else if (next == atp_step_t.ANSWER) {
             become_status();
             turn_round.apply(hdr);
             standard.egress_spec = standard.ingress_port;
-        } else if (next == step_t.REPAIR) {
+        } else if (next == atp_step_t.REPAIR) {
             become_gradient();
             turn_round.apply(hdr);
             standard.egress_spec = standard.ingress_port;
@@ -80,7 +80,7 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 }
 
 // Each copy of a result is addressed to whom it goes: a worker, or the next switch. The replication id tells which.
-control Addresser(inout headers_t hdr, inout standard_metadata_t standard) {
+control AtpAddresser(inout headers_t hdr, inout standard_metadata_t standard) {
     counter(MAX_JOBS * MAX_PORTS, CounterType.packets) sent;  // copies, by job and port
 
     action to_child(mac_t mac, ip4_t ip) {

@@ -5,7 +5,7 @@
 #include "headers.p4"
 #include "metadata.p4"
 
-control Values(inout headers_t hdr, inout metadata_t meta) {
+control Values(inout headers_t hdr, inout atp_metadata_t meta) {
     register<bit<1>>(AGGREGATORS) overflow;
 #define LANE(j) register<bit<32>>(AGGREGATORS) lane##j;
     LANES(LANE)
@@ -38,6 +38,17 @@ control Values(inout headers_t hdr, inout metadata_t meta) {
     }
 #undef LANE
 
+#ifdef ESA
+#define LANE(j) lane##j.read(held, cell); \
+                lane##j.write(cell, hdr.vector.v##j); \
+                hdr.vector.v##j = held;
+    action exchange(in bit<32> cell) {
+        bit<32> held;
+        LANES(LANE)
+    }
+#undef LANE
+#endif
+
     apply {
         bit<32> cell = (bit<32>)hdr.atp.index;
         bit<1> before;
@@ -54,8 +65,15 @@ control Values(inout headers_t hdr, inout metadata_t meta) {
             load(cell);
             hdr.atp.overflow = before;
         }
+        bit<1> kept = hdr.atp.overflow;
+#ifdef ESA
+        if (hdr.vector.isValid() && meta.operation == operation_t.EXCHANGE) {
+            exchange(cell);
+            hdr.atp.overflow = before;
+        }
+#endif
         if (hdr.vector.isValid() && meta.operation != operation_t.NONE) {
-            overflow.write(cell, hdr.atp.overflow);
+            overflow.write(cell, kept);
         }
     }
 }

@@ -1,11 +1,11 @@
 // Who may touch a slot: a worker, or another switch of its job, at its own port and address, within the job's pool.
-#ifndef ADMISSION_P4
-#define ADMISSION_P4
+#ifndef SWITCHML_ADMISSION_P4
+#define SWITCHML_ADMISSION_P4
 #include "headers.p4"
 #include "metadata.p4"
 
-control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
-    counter(REASONS, CounterType.packets) rejected;
+control SwitchMLAdmission(inout headers_t hdr, inout switchml_metadata_t meta, inout standard_metadata_t standard) {
+    counter(SWITCHML_REASONS, CounterType.packets) rejected;
     counter(MAX_JOBS * MAX_WORKERS, CounterType.packets) received;  // by job and worker
 
     action set_job(cell_t base, slot_t slots, bitmap_t everyone, group_t group, bit<1> has_parent) {
@@ -68,28 +68,28 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
 
     apply {
         if (meta.well_formed == 0) {
-            rejected.count(reject_t.MALFORMED);
+            rejected.count(switchml_reject_t.MALFORMED);
         } else if (!jobs.apply().hit) {
-            rejected.count(reject_t.JOB);
+            rejected.count(switchml_reject_t.JOB);
         } else if (meta.passes_by == 1) {
             // where it comes from is for the source guard
         } else if (hdr.switchml.slot >= meta.slots) {
-            rejected.count(reject_t.SLOT);
+            rejected.count(switchml_reject_t.SLOT);
         } else {
-            if (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.QUERY || hdr.switchml.kind == kind_t.CONNECT) {
+            if (hdr.switchml.kind == switchml_kind_t.UPDATE || hdr.switchml.kind == switchml_kind_t.QUERY || hdr.switchml.kind == switchml_kind_t.CONNECT) {
                 workers.apply();
             } else {
                 parents.apply();
             }
             if (meta.admitted == 0) {
-                rejected.count(reject_t.SOURCE);
+                rejected.count(switchml_reject_t.SOURCE);
             }
         }
     }
 }
 
 // Where the packet's set of its slot lies in the registers.
-control Place(in headers_t hdr, inout metadata_t meta) {
+control Place(in headers_t hdr, inout switchml_metadata_t meta) {
     apply {
         meta.cell = meta.base + (bit<32>)hdr.switchml.slot;
         if (hdr.switchml.version == 1) {

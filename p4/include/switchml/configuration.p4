@@ -1,13 +1,12 @@
 // Sizes of this program. Each can be set with -D NAME=VALUE when compiling.
-#ifndef CONFIGURATION_P4
-#define CONFIGURATION_P4
+#ifndef SWITCHML_CONFIGURATION_P4
+#define SWITCHML_CONFIGURATION_P4
 #include "../sizes.p4"
 
 // slots of all jobs together, both versions counted
 #ifndef POOL_CELLS
 #define POOL_CELLS 4096
 #endif
-#define CELLS POOL_CELLS
 
 // workers of all jobs together that can own chunks
 #ifndef MAX_OWNERS

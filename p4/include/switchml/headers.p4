@@ -1,13 +1,13 @@
 // What is on the wire. hosts/switchml/wire.py and hosts/roce/wire.py describe the same bytes to the workers; tests hold them together.
-#ifndef HEADERS_P4
-#define HEADERS_P4
+#ifndef SWITCHML_HEADERS_P4
+#define SWITCHML_HEADERS_P4
 #include "configuration.p4"
 #include "../lanes.p4"
 #include "../network.p4"
 #include "../roce.p4"
 
 // What a SwitchML packet is
-enum bit<8> kind_t {
+enum bit<8> switchml_kind_t {
     UPDATE = 1,  // worker to switch: add this vector; a bare one has a tag in its place
     RESULT = 2,  // switch to worker: the sum over all workers, of vectors or of tags
     QUERY = 3,   // worker to switch: whom has this slot not seen?
@@ -18,7 +18,7 @@ enum bit<8> kind_t {
 header switchml_t {
     job_t job;
     worker_t worker;
-    kind_t kind;
+    switchml_kind_t kind;
     bit<8> version;     // which of a slot's two sets
     slot_t slot;
     exponent_t exponent;  // block exponent of the chunk that this slot carries next;
@@ -74,23 +74,5 @@ const bit<16> BYTES_SWITCHML = 16;
 const bit<16> BYTES_CONNECT = 20;
 const bit<16> BYTES_STATUS = 4;
 const bit<16> BYTES_PART = 4;
-
-struct headers_t {
-    ethernet_t ethernet;
-    arp_t arp;
-    ipv4_t ipv4;
-    ipv4_options_t options;
-    udp_t udp;
-    bth_t bth;
-    reth_t reth;
-    immediate_t immediate;
-    switchml_t switchml;
-    status_t status;
-    tag_t tag;
-    vector_t vector;
-    part_t part;
-    connect_t connect;
-    icrc_t icrc;
-}
 
 #endif

@@ -1,20 +1,20 @@
 // What the stages of the pipeline tell each other about a packet.
-#ifndef METADATA_P4
-#define METADATA_P4
+#ifndef SWITCHML_METADATA_P4
+#define SWITCHML_METADATA_P4
 #include "configuration.p4"
 #include "headers.p4"
 #include "../operation.p4"
 
 // Why a packet was turned away; index of the counter `rejected`
-enum bit<32> reject_t {
+enum bit<32> switchml_reject_t {
     JOB = 0,        // no such job
     SOURCE = 1,     // not that worker, or not the parent, at that port and address
     SLOT = 2,       // beyond the job's pool
     MALFORMED = 3   // too short, too long, a fragment, wrong checksum, unknown kind or no epoch
 }
-#define REASONS 4
+#define SWITCHML_REASONS 4
 
-struct metadata_t {
+struct switchml_metadata_t {
     bit<1> well_formed;     // the packet is, as far as its transport tells
 
     // from the job's configuration

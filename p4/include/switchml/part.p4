@@ -11,7 +11,7 @@
 #include "next_step.p4"
 
 // The tree of a chunk's owner, where that is below this switch. Of all others it is the job's.
-control Ownership(in headers_t hdr, inout metadata_t meta) {
+control SwitchMLOwnership(in headers_t hdr, inout switchml_metadata_t meta) {
     // it is one of the workers here
     action own(bitmap_t everyone, group_t group, worker_t worker) {
         meta.everyone = everyone;
@@ -46,13 +46,13 @@ control Ownership(in headers_t hdr, inout metadata_t meta) {
 }
 
 // Whether an update or a result has a vector on a link. The owner's own is not like the others.
-control Whole(in metadata_t meta, in kind_t kind, in worker_t link, out bit<1> whole) {
+control Whole(in switchml_metadata_t meta, in switchml_kind_t kind, in worker_t link, out bit<1> whole) {
     apply {
         whole = 0;
         if (meta.has_parent == 0 && link == meta.owner_link) {
             whole = 1;
         }
-        if (kind == kind_t.UPDATE) {
+        if (kind == switchml_kind_t.UPDATE) {
             if (meta.flow == flow_t.TO_OWNER) {
                 whole = 1;
             }
@@ -63,7 +63,7 @@ control Whole(in metadata_t meta, in kind_t kind, in worker_t link, out bit<1> w
 }
 
 // What a packet of such a chunk does with the vector that the cell holds, and whether it leaves with one.
-control Vectors(inout headers_t hdr, inout metadata_t meta, in step_t next) {
+control Vectors(inout headers_t hdr, inout switchml_metadata_t meta, in switchml_step_t next) {
     Whole() whole;
 
     apply {
@@ -72,16 +72,16 @@ control Vectors(inout headers_t hdr, inout metadata_t meta, in step_t next) {
             if (meta.flow == flow_t.FROM_OWNER && meta.operation == operation_t.COMBINE) {
                 meta.on_vector = operation_t.STORE;  // nobody else's is added
             }
-            if (next != step_t.DROP && !hdr.status.isValid()) {
-                if (next == step_t.UP) {
-                    whole.apply(meta, kind_t.UPDATE, meta.toward, meta.whole);
-                } else if (next == step_t.BROADCAST) {
+            if (next != switchml_step_t.DROP && !hdr.status.isValid()) {
+                if (next == switchml_step_t.UP) {
+                    whole.apply(meta, switchml_kind_t.UPDATE, meta.toward, meta.whole);
+                } else if (next == switchml_step_t.BROADCAST) {
                     meta.whole = 1;  // for somebody; the copies of others lose it at egress
                     if (meta.flow == flow_t.TO_OWNER && meta.has_parent == 1) {
                         meta.whole = 0;
                     }
                 } else {
-                    whole.apply(meta, kind_t.RESULT, meta.link, meta.whole);
+                    whole.apply(meta, switchml_kind_t.RESULT, meta.link, meta.whole);
                 }
                 hdr.part.setValid();
                 hdr.part.flow = meta.flow;

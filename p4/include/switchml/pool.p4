@@ -5,7 +5,7 @@
 #include "headers.p4"
 #include "metadata.p4"
 
-control Pool(inout headers_t hdr, in metadata_t meta) {
+control Pool(inout headers_t hdr, in switchml_metadata_t meta) {
 #define LANE(j) register<bit<32>>(POOL_CELLS) lane##j;
     LANES(LANE)
 #undef LANE

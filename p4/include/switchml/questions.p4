@@ -7,7 +7,7 @@
 
 const bit<8> MARK_INSISTS = 2;  // of a query
 
-control Questions(in headers_t hdr, inout metadata_t meta) {
+control Questions(in headers_t hdr, inout switchml_metadata_t meta) {
     register<worker_t>(POOL_CELLS) asking;  // worker that asks in this round, plus 1; 0: nobody does
 
     apply {
@@ -17,7 +17,7 @@ control Questions(in headers_t hdr, inout metadata_t meta) {
         if (meta.stale == 0) {
             if (meta.first == 1) {
                 asking.write(meta.cell, 0);
-            } else if (hdr.switchml.kind == kind_t.QUERY && meta.complete == 1) {
+            } else if (hdr.switchml.kind == switchml_kind_t.QUERY && meta.complete == 1) {
                 worker_t worker = hdr.switchml.worker + 1;
                 if (asker == 0 || hdr.switchml.mark == MARK_INSISTS) {
                     asking.write(meta.cell, worker);

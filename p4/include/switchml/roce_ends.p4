@@ -5,7 +5,7 @@
 #include "metadata.p4"
 #include "roce_receiver.p4"
 
-control Ends(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, in bit<32> pair) {
+control Ends(inout headers_t hdr, inout switchml_metadata_t meta, inout standard_metadata_t standard, in bit<32> pair) {
     register<bit<32>>(QUEUE_PAIRS) remote;     // the worker's queue pair, plus 2^24; 0: not known
     register<key_t>(QUEUE_PAIRS) region;       // the key of its memory
     register<address_t>(QUEUE_PAIRS) address;  // in it: the results of one set, of the other, and what is no vector

@@ -2,17 +2,17 @@
 // Whatever else comes is forwarded as far as it was understood.
 #ifndef ROCE_PARSER_P4
 #define ROCE_PARSER_P4
-#include "headers.p4"
+#include "packet.p4"
 #include "metadata.p4"
 
 #define BYTES_AROUND (BYTES_UDP + BYTES_BTH + BYTES_ICRC)
 #define BYTES_ONLY (BYTES_AROUND + BYTES_RETH + BYTES_IMMEDIATE)
 
-parser RoceParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
-#define UDP_PORT_PROTOCOL UDP_PORT_ROCE
+parser RoceParser(packet_in packet, out headers_t hdr, inout switchml_metadata_t meta, inout standard_metadata_t standard) {
+#define PROTOCOLS PROTOCOL_STATE(UDP_PORT_ROCE, parse_roce)
 #include "../udp_states.p4"
 
-    state parse_protocol {
+    state parse_roce {
         packet.extract(hdr.bth);
         transition select(hdr.bth.opcode, hdr.udp.length) {
             (opcode_t.UC_WRITE_FIRST, BYTES_AROUND + BYTES_RETH + BYTES_VECTOR): parse_first;
@@ -50,11 +50,11 @@ parser RoceParser(packet_in packet, out headers_t hdr, inout metadata_t meta, in
         packet.extract(hdr.immediate);
         packet.extract(hdr.switchml);
         transition select(hdr.switchml.kind, hdr.udp.length) {
-            (kind_t.UPDATE, BYTES_ONLY + BYTES_SWITCHML + BYTES_TAG): parse_tag;
-            (kind_t.RESULT, BYTES_ONLY + BYTES_SWITCHML + BYTES_TAG): parse_tag;
-            (kind_t.QUERY, BYTES_ONLY + BYTES_SWITCHML + BYTES_STATUS): parse_status;
-            (kind_t.STATUS, BYTES_ONLY + BYTES_SWITCHML + BYTES_STATUS): parse_status;
-            (kind_t.CONNECT, BYTES_ONLY + BYTES_SWITCHML + BYTES_CONNECT): parse_connect;
+            (switchml_kind_t.UPDATE, BYTES_ONLY + BYTES_SWITCHML + BYTES_TAG): parse_tag;
+            (switchml_kind_t.RESULT, BYTES_ONLY + BYTES_SWITCHML + BYTES_TAG): parse_tag;
+            (switchml_kind_t.QUERY, BYTES_ONLY + BYTES_SWITCHML + BYTES_STATUS): parse_status;
+            (switchml_kind_t.STATUS, BYTES_ONLY + BYTES_SWITCHML + BYTES_STATUS): parse_status;
+            (switchml_kind_t.CONNECT, BYTES_ONLY + BYTES_SWITCHML + BYTES_CONNECT): parse_connect;
             default: accept;
         }
     }
@@ -100,13 +100,13 @@ control RoceDeparser(packet_out packet, in headers_t hdr) {
 }
 
 // Only what is answered is checked and rewritten: forwarded packets keep the bytes they came with.
-control RoceVerify(inout headers_t hdr, inout metadata_t meta) {
+control RoceVerify(inout headers_t hdr, inout switchml_metadata_t meta) {
     apply {
         verify_checksum(hdr.bth.isValid(), IPV4_CHECKED, hdr.ipv4.checksum, HashAlgorithm.csum16);
     }
 }
 
-control RoceCompute(inout headers_t hdr, inout metadata_t meta) {
+control RoceCompute(inout headers_t hdr, inout switchml_metadata_t meta) {
     apply {
         update_checksum(meta.admitted == 1, IPV4_CHECKED, hdr.ipv4.checksum, HashAlgorithm.csum16);
     }

@@ -35,7 +35,7 @@ bit<32> queue_pair_of(in worker_t link, in cell_t base, in slot_t first) {
 }
 
 // Which queue pair a packet is for, and so whose it is. What it is about is known only later where it has no SwitchML header.
-control QueuePair(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t standard) {
+control QueuePair(inout headers_t hdr, inout switchml_metadata_t meta, in standard_metadata_t standard) {
     Icrc() icrc;
     counter(ROCE_REASONS, CounterType.packets) refused;
 
@@ -68,8 +68,8 @@ control QueuePair(inout headers_t hdr, inout metadata_t meta, in standard_metada
         } else if (!known) {
             refused.count(roce_reject_t.QUEUE_PAIR);
         } else if (hdr.switchml.isValid()) {
-            bool upward = hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.QUERY
-                          || hdr.switchml.kind == kind_t.CONNECT;
+            bool upward = hdr.switchml.kind == switchml_kind_t.UPDATE || hdr.switchml.kind == switchml_kind_t.QUERY
+                          || hdr.switchml.kind == switchml_kind_t.CONNECT;
             if (hdr.switchml.job == job && upward == (worker != PARENT) && (worker == PARENT || hdr.switchml.worker == worker)
                 && hdr.switchml.slot >= meta.base_slot && hdr.switchml.slot < meta.base_slot + meta.message
                 && hdr.switchml.version < 2 && hdr.switchml.epoch != 0) {
@@ -84,9 +84,9 @@ control QueuePair(inout headers_t hdr, inout metadata_t meta, in standard_metada
             hdr.switchml.worker = worker;
             hdr.switchml.slot = meta.base_slot;
             if (worker == PARENT) {
-                hdr.switchml.kind = kind_t.RESULT;
+                hdr.switchml.kind = switchml_kind_t.RESULT;
             } else {
-                hdr.switchml.kind = kind_t.UPDATE;
+                hdr.switchml.kind = switchml_kind_t.UPDATE;
             }
         }
     }
@@ -94,7 +94,7 @@ control QueuePair(inout headers_t hdr, inout metadata_t meta, in standard_metada
 
 // Which packet of its message it is, by the packet sequence number; it comes behind admission. The first one says what the message is
 // about. A gap costs the rest of the message.
-control RoceReceiver(inout headers_t hdr, inout metadata_t meta) {
+control RoceReceiver(inout headers_t hdr, inout switchml_metadata_t meta) {
     register<bit<32>>(QUEUE_PAIRS) expected;  // the next packet's sequence number plus 2^24; 0: no message is under way
     register<round_t>(QUEUE_PAIRS) chunk;     // epoch and chunk of the next packet
     register<bit<32>>(QUEUE_PAIRS) place;     // set and slot of it

@@ -13,7 +13,7 @@
 
 // The packet sequence number. A message has as many as packets, from the first one's on, whenever the others leave. None leaves
 // whose message has not begun: it would pass for one of the message before.
-control Numbering(inout headers_t hdr, in metadata_t meta, inout standard_metadata_t standard, in bit<32> pair, in bool alone) {
+control Numbering(inout headers_t hdr, in switchml_metadata_t meta, inout standard_metadata_t standard, in bit<32> pair, in bool alone) {
     register<psn_t>(QUEUE_PAIRS) next;         // message's first
     register<psn_t>(2 * QUEUE_PAIRS) first;    // of the message that was begun last, in each set,
     register<round_t>(2 * QUEUE_PAIRS) begun;  // and the epoch and the first chunk of that
@@ -47,7 +47,7 @@ control Numbering(inout headers_t hdr, in metadata_t meta, inout standard_metada
 }
 
 // Which packet of a message it is, and the headers that it has: `alone`, the first, one in the middle or the last.
-control Framing(inout headers_t hdr, in metadata_t meta, in bool alone) {
+control Framing(inout headers_t hdr, in switchml_metadata_t meta, in bool alone) {
     apply {
         slot_t i = hdr.switchml.slot - meta.base_slot;
         bool last = alone || i + 1 == meta.message;
@@ -101,7 +101,7 @@ control Framing(inout headers_t hdr, in metadata_t meta, in bool alone) {
     }
 }
 
-control RoceSender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+control RoceSender(inout headers_t hdr, inout switchml_metadata_t meta, inout standard_metadata_t standard) {
     Ends() ends;
     Numbering() numbering;
     Framing() framing;

@@ -12,10 +12,10 @@ const shape_t SHAPE_BARE = 1;
 
 // In a round either all packets have vectors or all have tags; where the chunk has an owner, it is that of all packets, and
 // tells which have vectors (part.p4). Otherwise the sum would lack a worker's part. A packet of another shape is ignored.
-control Round(in headers_t hdr, inout metadata_t meta) {
+control Round(in headers_t hdr, inout switchml_metadata_t meta) {
     register<round_t>(POOL_CELLS) round;
     register<shape_t>(POOL_CELLS) shape;
-    Ownership() ownership;
+    SwitchMLOwnership() ownership;
     Whole() whole;
     counter(POOL_CELLS, CounterType.packets) stale;  // packets that came too late, or have another shape
 
@@ -26,7 +26,7 @@ control Round(in headers_t hdr, inout metadata_t meta) {
         bit<1> carries = 0;  // an update or a result
         round.read(current, meta.cell);
         shape.read(held, meta.cell);
-        if (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.RESULT) {
+        if (hdr.switchml.kind == switchml_kind_t.UPDATE || hdr.switchml.kind == switchml_kind_t.RESULT) {
             carries = 1;
         }
         if (hdr.part.isValid()) {
@@ -39,7 +39,7 @@ control Round(in headers_t hdr, inout metadata_t meta) {
             meta.stale = 1;
         } else if (current[63:32] != hdr.switchml.epoch || ahead > 0) {
             meta.fresh = 1;
-            if (hdr.switchml.kind == kind_t.UPDATE) {
+            if (hdr.switchml.kind == switchml_kind_t.UPDATE) {
                 held = its;
             }
         } else if (ahead < 0 || (carries == 1 && its != held)) {
@@ -49,7 +49,7 @@ control Round(in headers_t hdr, inout metadata_t meta) {
         meta.flow = (flow_t)held[15:8];
         meta.owner = held[31:16];
         ownership.apply(hdr, meta);
-        if (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.QUERY) {
+        if (hdr.switchml.kind == switchml_kind_t.UPDATE || hdr.switchml.kind == switchml_kind_t.QUERY) {
             if ((meta.everyone >> meta.link) & 1 == 0) {
                 meta.stale = 1;  // in this tree it is above
             }
@@ -63,7 +63,7 @@ control Round(in headers_t hdr, inout metadata_t meta) {
                 meta.stale = 1;
             }
         }
-        if (meta.fresh == 1 && meta.stale == 0 && hdr.switchml.kind == kind_t.UPDATE) {
+        if (meta.fresh == 1 && meta.stale == 0 && hdr.switchml.kind == switchml_kind_t.UPDATE) {
             round.write(meta.cell, hdr.switchml.epoch ++ hdr.switchml.chunk);
             shape.write(meta.cell, its);
         }

@@ -1,13 +1,13 @@
 // Where a packet goes after its cell is up to date, and from whom it then comes.
-#ifndef SENDER_P4
-#define SENDER_P4
+#ifndef SWITCHML_SENDER_P4
+#define SWITCHML_SENDER_P4
 #include "headers.p4"
 #include "metadata.p4"
 #include "next_step.p4"
 #include "part.p4"
 #include "../turn_round.p4"
 
-control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, in step_t next) {
+control SwitchMLSender(inout headers_t hdr, inout switchml_metadata_t meta, inout standard_metadata_t standard, in switchml_step_t next) {
     TurnRound() turn_round;
     counter(2 * MAX_JOBS, CounterType.packets) broadcasts;     // by job, and whether its tree has a parent here
     counter(POOL_CELLS, CounterType.packets) retransmissions;  // results sent again to one worker, and sums sent up again
@@ -41,37 +41,37 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 
     action become_status() {
-        hdr.switchml.kind = kind_t.STATUS;
+        hdr.switchml.kind = switchml_kind_t.STATUS;
         hdr.switchml.epoch = meta.epoch;
         hdr.switchml.mark = 0;
         hdr.status.seen = meta.seen;
     }
 
     apply {
-        if (next == step_t.BROADCAST) {
+        if (next == switchml_step_t.BROADCAST) {
             turn_round.apply(hdr);
-            if (hdr.switchml.kind == kind_t.STATUS) {
+            if (hdr.switchml.kind == switchml_kind_t.STATUS) {
                 hdr.switchml.mark = hdr.switchml.mark + 1;
             } else {
-                hdr.switchml.kind = kind_t.RESULT;
+                hdr.switchml.kind = switchml_kind_t.RESULT;
             }
             standard.mcast_grp = meta.group;
             broadcasts.count(2 * (bit<32>)hdr.switchml.job + (bit<32>)meta.has_parent);
-        } else if (next == step_t.UP) {
+        } else if (next == switchml_step_t.UP) {
             uplinks.apply();
-            if (hdr.switchml.kind == kind_t.STATUS) {
-                hdr.switchml.kind = kind_t.UPDATE;
+            if (hdr.switchml.kind == switchml_kind_t.STATUS) {
+                hdr.switchml.kind = switchml_kind_t.UPDATE;
             }
             if (meta.operation == operation_t.READ) {
                 retransmissions.count(meta.cell);
             }
-        } else if (next == step_t.REPLY || next == step_t.STATUS) {
+        } else if (next == switchml_step_t.REPLY || next == switchml_step_t.STATUS) {
             turn_round.apply(hdr);
             standard.egress_spec = standard.ingress_port;
-            if (next == step_t.STATUS) {
+            if (next == switchml_step_t.STATUS) {
                 become_status();
             } else {
-                hdr.switchml.kind = kind_t.RESULT;
+                hdr.switchml.kind = switchml_kind_t.RESULT;
                 retransmissions.count(meta.cell);
             }
         } else {
@@ -82,7 +82,7 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 }
 
 // Each copy of a broadcast is addressed to its worker. The replication id is the worker's number plus one.
-control Addresser(inout headers_t hdr, in metadata_t meta, inout standard_metadata_t standard) {
+control SwitchMLAddresser(inout headers_t hdr, in switchml_metadata_t meta, inout standard_metadata_t standard) {
     Whole() whole;
     Shape() shape;
     counter(MAX_JOBS * MAX_WORKERS, CounterType.packets) sent;  // by job and worker
@@ -113,7 +113,7 @@ control Addresser(inout headers_t hdr, in metadata_t meta, inout standard_metada
         destinations.apply();
         if (hdr.part.isValid()) {
             bit<1> has_vector;
-            whole.apply(meta, kind_t.RESULT, hdr.switchml.worker, has_vector);
+            whole.apply(meta, switchml_kind_t.RESULT, hdr.switchml.worker, has_vector);
             shape.apply(hdr, has_vector);
         }
     }

@@ -4,7 +4,7 @@
 #include "headers.p4"
 #include "metadata.p4"
 
-control WellFormed(in headers_t hdr, inout metadata_t meta, in standard_metadata_t standard) {
+control WellFormed(in headers_t hdr, inout switchml_metadata_t meta, in standard_metadata_t standard) {
     apply {
         bool well_formed = IS_WHOLE;
         if (hdr.part.isValid()) {  // whose length has told it from others
