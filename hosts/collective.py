@@ -163,6 +163,7 @@ class Update:
     way: str  # where to it was sent
     fetched_from: str  # who sent what was kept afterwards
     distance: float | None = None  # norms of the changes that were in it and not in its replica; None without a replica
+    turn: float | None = None  # from when on it had the links to itself; None without a scheduler, or where it was dropped
 
     @staticmethod
     def norm_of(change: NDArray[Any]) -> float:

@@ -69,7 +69,7 @@ class Step:
         """The step with all points in time counted from `start`."""
         update, layers = self.update, self.layers
         if update:
-            times = {name: getattr(update, name) for name in ("requested", "sent", "applied")}
+            times = {name: getattr(update, name) for name in ("requested", "turn", "sent", "applied")}
             update = replace(update, **{name: at - start for name, at in times.items() if at is not None})
         if layers:
             layers = [[at - start for at in its] for its in layers]

@@ -68,6 +68,7 @@ class Place:
     nic: int | None = None  # that of a machine's network interface, if it is at one
     root: str = ""  # the switch above the racks that is the job's; empty where there is none
     port: int | None = None  # UDP, of the workers' packets, where it is not the scheme's own
+    seed: int = 0  # of what a server or what manages it draws at random
     driver: Driver = SOCKETS  # which the process that has the place chooses
 
     @property
@@ -83,7 +84,7 @@ class Place:
 
     def dumps(self) -> str:
         """As text, for an environment variable."""
-        named = "peers", "server_racks", "switches", "control", "rates", "uplinks", "groups", "nic", "root", "port"
+        named = "peers", "server_racks", "switches", "control", "rates", "uplinks", "groups", "nic", "root", "port", "seed"
         fields = {name: getattr(self, name) for name in named}
         own = {"scheme": self.scheme.source, "settings": self.settings.model_dump(), "membership": asdict(self.membership)}
         return json.dumps(fields | own)

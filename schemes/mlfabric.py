@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -19,11 +20,12 @@ from inalab.hosts.mlfabric.server import OrderedServer
 from inalab.hosts.mlfabric.worker import MLfabric
 from inalab.hosts.place import Over, Place, Pulse, Serving
 from inalab.schemes.model_server import OneModelServer
-from inalab.schemes.scheme import Admitted, Look, SchemeSettings, Simulation
+from inalab.schemes.scheme import Admitted, Look, SchemeSettings, Simulation, one_of
 from inalab.schemes.tcp import TCP_OVERHEAD
 from inalab.topologies.plan import NetworkPlan
 
 BYTES = 1e6 / 8  # per second in a Mbit/s
+PLANNED, RANDOM = "planned", "random"
 
 
 class Settings(SchemeSettings):
@@ -34,6 +36,9 @@ class Settings(SchemeSettings):
     )
     order: bool = Field(True, description="updates go one after another, the shortest first, and do not share links")
     aggregate: bool = Field(True, description="workers that wait for their turn add others' updates to theirs")
+    aggregator: Annotated[str, one_of(PLANNED, RANDOM)] = Field(
+        PLANNED, description="which of them adds an update: planned (the first that has it in time), or random (any that waits)"
+    )
     distribute: bool = Field(True, description="workers that have fetched the model pass it on to others that wait for it")
     learn: bool = Field(
         True, description="the scheduler learns the links' rates from transfers; else they stay as they were at first"
@@ -96,7 +101,8 @@ class MLfabricScheme(OneModelServer):
         if ranks.replica is not None:
             replication = Replication(ranks.server, ranks.replica, s.distance or 0.0, s.chain)
         fabric = Fabric(place.racks, _rates(place.rates), _rates(place.uplinks), s.learn)
-        return Schedule(fabric, place.membership.size, s.delay, s.order, s.aggregate, s.distribute, replication)
+        draw = random.Random(place.seed) if s.aggregator == RANDOM else None
+        return Schedule(fabric, place.membership.size, s.delay, s.order, s.aggregate, s.distribute, replication, draw)
 
 
 def _ranks(place: Place) -> Ranks:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
+from inalab.hosts.updates.wire import MEMBER
 from inalab.schemes.tcp import TCP_OVERHEAD
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.record.metrics import number
@@ -145,6 +146,17 @@ def mean_completion(trial: Record) -> float:
     return fmean(completions(trial))
 
 
+def time_to_server(trial: Record) -> float:
+    """Seconds from when a worker has its update until it is applied; the mean over all that are."""
+    return fmean(u["applied"] - u["requested"] for r in trial["steps"] if (u := r["update"])["applied"] is not None)
+
+
+def updates_per_second(trial: Record) -> float:
+    """That are applied, from the first request until the last is."""
+    times = completions(trial)
+    return len(times) / times[-1]
+
+
 def delays(trial: Record) -> float:
     """The mean delay of the updates that were applied; NaN for synchronous training."""
     return float(trial["metrics"].get("delay_mean", "nan"))
@@ -153,6 +165,14 @@ def delays(trial: Record) -> float:
 def transfers_to_server(trial: Record) -> int:
     """Updates that came to the server, some of which were several workers'."""
     return sum(r["update"]["way"].startswith("server") for r in trial["steps"])
+
+
+def barrier_wait(trial: Record) -> float:
+    """Seconds from when an aggregator's links are free until all is in that it absorbs, and it sends; the mean over all that sent
+    others' updates. NaN where none did."""
+    alone = 4 * trial["metrics"]["elements"] + MEMBER.size
+    waits = [u["sent"] - u["turn"] for r in trial["steps"] if (u := r["update"])["octets"] > alone]
+    return fmean(waits) if waits else float("nan")
 
 
 def tensors_into_server(trial: Record) -> float:

@@ -30,7 +30,7 @@ class Network:
 
     def __init__(self, plan: NetworkPlan, target: Target, commands: dict[str, list[str]], logs: Path, seed: int = 0) -> None:
         """`commands` are what each switch is told before packets flow."""
-        self.plan = plan
+        self.plan, self.seed = plan, seed
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         self.mininet = target.network(MininetTopo(plan=plan), logs, seed)
         self._address_hosts()

@@ -5,7 +5,8 @@ Order       Of the updates that wait, the one goes next that can be at the serve
             (n + 1) S / 2B on average. If they share its rate, all arrive after n S / B.
 Drop        An update whose delay would be more than the bound, in whatever way it is sent, is not sent at all.
 Aggregate   A worker that waits for its turn can add what others send to it meanwhile, and send one update for all. So the j-th
-            transfer to the server brings up to j updates, and K transfers bring K (K + 1) / 2.
+            transfer to the server brings up to j updates, and K transfers bring K (K + 1) / 2. The aggregator of an update is the
+            first that has it in time, or it is drawn at random among those that wait. It sends once all are in (the barrier).
 
 The delay of an update is how many other updates the server has added since the version of the model that it was computed on.
 The server adds updates in the planned order, no matter when they arrive, so delays are as planned.
@@ -16,7 +17,10 @@ Everything here is a function of its arguments: there are no clocks, and nothing
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+import math
+import random
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -115,19 +119,25 @@ class _Slot:
     stands: bool = False
     absorbed: list[Transfer] = field(default_factory=list)
 
+    @property
+    def waits(self) -> bool:
+        """Whether its worker is idle until its turn to send."""
+        return self.start > self.request.ready
+
 
 def plan(
     requests: Sequence[Request], server: int, network: Network, version: int, bound: int | None = None, aggregate: bool = True,
-    standing: Sequence[Standing] = (),
+    standing: Sequence[Standing] = (), draw: random.Random | None = None,
 ) -> Plan:  # fmt: skip
     """All requests, one of a worker at most, in slots or dropped.
 
     `version` is the model's once everything before those that stand has been applied. No update is applied with a delay beyond
-    `bound`; None is without one. Raises ValueError for two requests of a worker.
+    `bound`; None is without one. Aggregators are planned, or with a generator to `draw` from they are random. Raises ValueError for
+    two requests of a worker.
     """
     if len({request.worker for request in requests}) < len(requests):
         raise ValueError("a worker has two updates that wait: it sends one at a time")
-    planner = _Planner(requests, server, network, version, bound, aggregate)
+    planner = _Planner(requests, server, network, version, bound, aggregate, draw)
     for slot in standing:
         planner.stand(slot)
     return planner.plan()
@@ -135,10 +145,11 @@ def plan(
 
 class _Planner:
     def __init__(
-        self, requests: Sequence[Request], server: int, network: Network, version: int, bound: int | None, aggregate: bool
-    ) -> None:
+        self, requests: Sequence[Request], server: int, network: Network, version: int, bound: int | None, aggregate: bool,
+        draw: random.Random | None,
+    ) -> None:  # fmt: skip
         self.requests, self.server, self.network = requests, server, network
-        self.bound, self.aggregate = bound, aggregate
+        self.bound, self.aggregate, self.draw = bound, aggregate, draw
         self.version, self.total = version, version  # before the first slot, and after the last
         self.free = dict(network.free)
         self.slots: list[_Slot] = []
@@ -221,39 +232,50 @@ class _Planner:
         self.total += 1
 
     def _open(self, slot: _Slot) -> None:
-        self.room.setdefault(self.network.rack(slot.request.worker), []).append(len(self.slots))
+        self._rack(slot.request).append(len(self.slots))
         self.slots.append(slot)
+
+    def _rack(self, request: Request) -> list[int]:
+        """Numbers of slots in the rack of the request's worker."""
+        return self.room.setdefault(self.network.rack(request.worker), [])
 
     # --- aggregate
 
     def _absorb(self, request: Request, before: int) -> bool:
-        """Assign the update to the first slot below `before` that can take it: the slot's worker adds it to its own update.
+        """Assign the update to a slot below `before` that can take it: the slot's worker adds it to its own update.
 
-        The slot may start a little later for it, if the total time lost is less than the time gained.
+        The slot may start later for it, if the total time lost is less than the time gained. One that is not drawn at random starts
+        a little later at most.
         """
         if not self.aggregate:
             return False
-        room, allowed = self.room.get(self.network.rack(request.worker), []), self._allowed(request, before)
-        for number in list(room):
-            if number >= before:
-                break
+        for number in self._aggregators(request, before):
             slot = self.slots[number]
-            latest = slot.due + GUARD * slot.takes
+            latest = slot.due + GUARD * slot.takes if self.draw is None else math.inf
             if slot.filled + self.least > latest:
-                room.remove(number)  # it is full
+                self._rack(slot.request).remove(number)  # it is full
                 continue
             path = self.network.path(request.worker, slot.request.worker)
             begin = max(request.ready, slot.filled, *(self.absorbing.get(link, 0.0) for link in path))
             end = begin + self.network.seconds(request.size, path)
             late = max(0.0, end - slot.start)
-            if end > latest or request.size > slot.request.size or not allowed(number):
-                continue
-            if late and not self._worth(late, number, before):
+            if end > latest or (late and not self._worth(late, number, before)):
                 continue
             self._join(number, before, late, Transfer(request, slot.request.worker, begin, end))
             self.absorbing.update(dict.fromkeys(path, end))
             return True
         return False
+
+    def _aggregators(self, request: Request, before: int) -> Iterable[int]:
+        """Slots below `before` whose workers may add the update: all in the order of their turns, or one that is drawn at random
+        among the idle."""
+        room, allowed = self._rack(request), self._allowed(request, before)
+        below = room[: bisect_left(room, before)]
+        fit = (number for number in below if request.size <= self.slots[number].request.size and allowed(number))
+        if self.draw is None:
+            return fit
+        idle = [number for number in fit if self.slots[number].waits]
+        return [self.draw.choice(idle)] if idle else []
 
     def _join(self, number: int, before: int, late: float, transfer: Transfer) -> None:
         """Put an update into a slot, which then starts `late` seconds later. It comes from slot `before`, or had none."""

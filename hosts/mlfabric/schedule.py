@@ -20,6 +20,7 @@ Events go in and actions come out: there are no clocks, and nothing is sent.
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from dataclasses import replace
 
@@ -32,14 +33,15 @@ from inalab.hosts.mlfabric.transfers import Action, Drop, Fetch, Held, Job, Pass
 
 
 class Schedule:
-    """Of one group of workers. `bound` and `aggregate` are the planner's; without `order` nothing waits for a link, so no model is
-    passed on."""
+    """Of one group of workers. `bound`, `aggregate` and `draw` are the planner's; without `order` nothing waits for a link, so no
+    model is passed on."""
 
     def __init__(
         self, fabric: Fabric, server: int, bound: int | None, order: bool = True, aggregate: bool = True, distribute: bool = True,
-        replication: Replication | None = None,
+        replication: Replication | None = None, draw: random.Random | None = None,
     ) -> None:  # fmt: skip
         self.fabric, self.server, self.bound, self.order, self.aggregate = fabric, server, bound, order, aggregate
+        self.draw = draw
         self.distribute, self.replication, self.workers = distribute, replication, server
         self.distribution = Distribution(fabric, bound)
         self.waiting: dict[int, Request] = {}  # by worker
@@ -290,8 +292,10 @@ class Schedule:
         taken = set(busy)
         ahead: Ahead | None = None
         for job in jobs:
+            free = not self.order or taken.isdisjoint(job.path)
+            if free and job.turn is None:
+                job.turn = now
             if job.begun is None and not job.awaited:
-                free = not self.order or taken.isdisjoint(job.path)
                 if not free and self.distribute and (job.what, job.source) == (What.MODEL, self.server):
                     ahead = ahead or self.distribution.ahead(self.reserved.expected(now)[1], busy)
                     if (source := self.distribution.source(job, self.version, busy, ahead, now)) is not None:
@@ -332,7 +336,8 @@ class Schedule:
             members = tuple(sorted(self.members[job.ticket]))
             later = sum(len(self.members[ticket]) for ticket in self.members if ticket >= job.ticket)
             self.met |= dict.fromkeys(members, self.version - later)
-        return Push(job.source, job.destination, job.ticket, members, rate)
+        assert job.turn is not None
+        return Push(job.source, job.destination, job.ticket, members, rate, job.turn)
 
     def _plan(self, now: float) -> list[Action]:
         """Plan all that waits, with what was planned last."""
@@ -344,7 +349,7 @@ class Schedule:
         tail = self._not_begun()
         standing = [self._standing(job, begins[job]) for job in tail]
         before = self.version - sum(slot.members for slot in standing)
-        found = plan(requests, self.server, network, before, self.bound, self.aggregate and not self.apart, standing)
+        found = plan(requests, self.server, network, before, self.bound, self.aggregate and not self.apart, standing, self.draw)
         planned = [(transfer.start, self._with(tail[number], transfer)) for number, transfer in found.joining]
         for slot in found.slots:
             request = slot.transfer.request

@@ -106,8 +106,8 @@ class Scheduler(GroupServer[Header]):
             match action:
                 case Push():
                     members = bytes(action.members)
-                    header = Header(wire.GRANT, rank=action.destination, ticket=action.ticket, rate=action.rate, size=len(members))
-                    self._tell(action.worker, header, members)
+                    header = Header(wire.GRANT, rank=action.destination, ticket=action.ticket, size=len(members), at=action.turn)
+                    self._tell(action.worker, header._replace(rate=action.rate), members)
                 case Fetch():
                     self._tell(action.worker, Header(wire.FETCH, number=action.number, rate=action.rate))
                 case Pass():

@@ -17,6 +17,7 @@ class Push:
     ticket: int  # of the transfer to the server that it is, or becomes part of
     members: tuple[int, ...]  # workers whose updates it is to send as one
     rate: float  # bytes per second; 0 means no limit
+    turn: float = field(default=0.0, compare=False)  # from when on its links were free for it
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ class Job:
     takes: float  # seconds, as planned
     ticket: int = -1  # of an update
     awaited: set[int] = field(default_factory=set)  # workers whose updates have to come before
+    turn: float | None = None  # from when on its links were free for it
     begun: float | None = None
     number: int = 0  # of the worker's fetch, or of the copy
     least: int = 0  # version of the model that another worker may send

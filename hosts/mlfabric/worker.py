@@ -190,7 +190,8 @@ class MLfabric(ModelWorker):
             case wire.DROP:
                 if self.change.member is not None:
                     self._forget_late(self.change.member)
-                self.change.sent, self.change.octets, self.change.way = None, 0, ""  # late, or who was to send it on has died
+                self.change.turn = self.change.sent = None  # late, or who was to send it on has died
+                self.change.octets, self.change.way = 0, ""
                 self._ask_to_fetch()
             case wire.FETCH:
                 rate = header.rate / self.overhead
@@ -234,7 +235,8 @@ class MLfabric(ModelWorker):
         octets = Came(members, total).pack()
         self._forget_late(change.member)
         if header.rank in self.channels.of:  # else it has died, and the scheduler will have it sent again
-            change.sent, change.way, change.octets = self.driver.monotonic(), self._name(header.rank), len(octets)
+            change.turn, change.sent = header.at, self.driver.monotonic()
+            change.way, change.octets = self._name(header.rank), len(octets)
             self.channels[header.rank].connection.pace(header.rate / self.overhead)
             kind = Header(wire.UPDATE, dtype_of(change.started), members=len(members), size=len(octets), ticket=header.ticket)
             self.channels.put(header.rank, kind, octets)
@@ -297,7 +299,8 @@ class MLfabric(ModelWorker):
             change.applied_at, change.applied = met, self.driver.monotonic()
             self._ask_to_fetch()
         else:
-            change.sent, change.octets, change.way = None, 0, ""
+            change.turn = change.sent = None
+            change.octets, change.way = 0, ""
             change.member = change.member._replace(version=min(change.member.version, header.version))
             self._announce(change)
 

@@ -38,8 +38,8 @@ class Header(NamedTuple):
 
     REQUEST  a worker has an update. To the scheduler, FETCH asks for a turn to fetch the model, which workers pass on only if it
              is of this version or a later one, and MODEL reports its arrival
-    GRANT    the worker may now send `rank` the sum of these ranks' updates, a byte each. FETCH from the scheduler says that it
-             may fetch the model
+    GRANT    the worker may now send `rank` the sum of these ranks' updates, a byte each. Its links have been free since this time.
+             FETCH from the scheduler says that it may fetch the model
     DROP     it is not to send the update
     ARRIVED  the sender has received the update of `rank` with this number, and will send it on
     PASS     the worker is to send the model that it has to `rank`, whose fetch has this number

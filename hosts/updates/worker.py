@@ -26,6 +26,7 @@ class Change:
     started: Sum
     member: Member | None
     requested: float
+    turn: float | None = None  # from when on it had the links to itself, where that is scheduled
     sent: float | None = None
     octets: int = 0
     way: str = ""
@@ -167,7 +168,7 @@ class ModelWorker(Connected[Header]):
             computed_on, norm = change.member.version, change.member.norm
             change.started.update = Update(
                 computed_on, change.applied_at, norm, change.octets, change.requested, change.sent, change.applied, change.way,
-                self._name(rank), change.distance,
+                self._name(rank), change.distance, change.turn,
             )  # fmt: skip
         self._over_with(change.started, weights)
 

@@ -42,7 +42,7 @@ class ScheduledUpdates(Updates):
 
     def _grant(self, push: Push) -> None:
         """It sends its update, and what it has absorbed."""
-        members = len(push.members)
+        members, self.steps[push.worker][-1].turn = len(push.members), push.turn
         if push.destination == self.server:
             self._push(push.worker, self.server, members, self._come_with, push.ticket, push.members)
         else:
@@ -64,7 +64,8 @@ class ScheduledUpdates(Updates):
 
     def _drop(self, worker: int) -> None:
         step = self.steps[worker][-1]
-        step.sent, step.octets, step.way = None, 0, ""
+        step.turn = step.sent = None
+        step.octets, step.way = 0, ""
         self._ask_to_fetch(worker)
 
     # --- the server

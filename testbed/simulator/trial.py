@@ -47,7 +47,7 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     else:
         traffic = TcpTraffic(plan, known, seed) if known.over_tcp else FairTraffic(plan, known)
         if admitted[0].scheme.simulated() is Simulation.UPDATES:
-            own = sum(layers[0]), steps[0].compute, begins_at_zero(each[0])
+            own = sum(layers[0]), steps[0].compute, begins_at_zero(each[0]), seed
             jobs = [_with_updates(runs[0], traffic, admitted[0], *own)]
         else:
             summed = _messages(traffic, admitted[0], layers[0], steps[0])
@@ -125,11 +125,11 @@ def _step(rank: int, number: int, elements: int, steps: Steps, summed: Summed) -
 
 
 def _with_updates(
-    run: JobRun, traffic: Traffic, job: Admitted, elements: int, compute: NDArray[np.float64], zero: bool
+    run: JobRun, traffic: Traffic, job: Admitted, elements: int, compute: NDArray[np.float64], zero: bool, seed: int
 ) -> JobRun:  # fmt: skip
     """The job with the records of workers that train asynchronously. Nothing is counted."""
     scheme = job.scheme
-    if schedule := scheme.update_schedule(place_of(traffic.plan, job, job.plan.servers[0])):
+    if schedule := scheme.update_schedule(place_of(traffic.plan, job, job.plan.servers[0], seed)):
         updates: Updates = ScheduledUpdates(traffic, job, elements, compute, schedule)
     else:
         updates = Updates(traffic, job, elements, compute, scheme.staleness(job.settings))

@@ -29,6 +29,7 @@ class Step:
     begun: float
     computed_on: int  # the version that the worker had
     requested: float = 0.0
+    turn: float | None = None  # from when on it had the links to itself, where that is scheduled
     sent: float | None = None
     octets: int = 0
     way: str = ""
@@ -45,7 +46,7 @@ class Step:
 
     def update(self) -> Update:
         """What became of it; without norms."""
-        names = "computed_on", "applied_at", "octets", "requested", "sent", "applied", "way", "fetched_from"
+        names = "computed_on", "applied_at", "octets", "requested", "turn", "sent", "applied", "way", "fetched_from"
         return Update(norm=None, **{name: getattr(self, name) for name in names})
 
 

@@ -14,8 +14,8 @@ from inalab.topologies.plan import HostPlan, NetworkPlan
 RENDEZVOUS_PORT = 29501
 
 
-def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan) -> Place:
-    """A host's place in a job."""
+def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan, seed: int = 0) -> Place:
+    """A host's place in a job. The seed counts for servers and for what manages them."""
     job = admitted.plan
     membership = Membership(
         job.number, job.rank(host), job.size, job.members(plan.topology.racks), plan.racks_of_pods(), list(job.called)
@@ -25,7 +25,7 @@ def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan) -> Place:
     racks, rates = [s.rack for s in job.servers], plan.rates(job.everyone)
     return Place(
         admitted.scheme, admitted.settings, membership, peers, racks, switches, control, rates, plan.uplink_rates(),
-        plan.groups(job.hosts), plan.topology.nic, root.station.ip if root else "", job.port,
+        plan.groups(job.hosts), plan.topology.nic, root.station.ip if root else "", job.port, seed,
     )  # fmt: skip
 
 

@@ -43,7 +43,9 @@ def servers_of(job: Admitted) -> list[Server]:
 def spawn_servers(network: Network, jobs: Iterable[Admitted]) -> dict[int, Server]:
     """Start all servers of these jobs, by pid."""
     return {
-        network.spawn(server.host.rank, partial(run_server, place_of(network.plan, job, server.host), server.manages)): server
+        network.spawn(
+            server.host.rank, partial(run_server, place_of(network.plan, job, server.host, network.seed), server.manages)
+        ): server
         for job in jobs
         for server in servers_of(job)
     }

@@ -158,7 +158,7 @@ def updates_of(group: Managed) -> list[Any]:
     """All updates of a training, each of which is in the model once."""
     updates = [update for mine in trained(group, 8).values() for update in mine]
     assert group.ended == group.in_order
-    assert all(update.applied_at is not None and update.requested <= update.sent < update.applied for update in updates)
+    assert all(u.applied_at is not None and u.requested <= u.turn <= u.sent < u.applied for u in updates)
     assert not group.schedule.reserved.jobs and not group.schedule.waiting and not group.schedule.members
     return updates
 
@@ -182,7 +182,7 @@ def test_where_updates_wait_some_carry_others() -> None:
 def test_no_update_is_later_than_the_bound_and_dropped_ones_are_not_sent() -> None:
     updates = [u for mine in trained(Managed(5, bound=2), 8).values() for u in mine]
     late = [update for update in updates if update.applied_at is None]
-    assert late and all((u.sent, u.applied, u.octets, u.way, u.delay) == (None, None, 0, "", None) for u in late)
+    assert late and all((u.turn, u.sent, u.applied, u.octets, u.way, u.delay) == (None, None, None, 0, "", None) for u in late)
     delays = [update.delay for update in updates if update.delay is not None]
     assert len(delays) + len(late) == 40 and 0 <= min(delays) <= max(delays) <= 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
@@ -169,25 +170,60 @@ def test_a_worker_has_one_update_that_waits() -> None:
         plan([request(0), request(0)], SERVER, network(1), 0)
 
 
+# --- aggregators at random
+
+
+def aggregators(seed: int, n: int = 8, path: object = one_rack) -> dict[int, int]:
+    """Who adds whose update, where all have one of the same size."""
+    found = plan(equal(n), SERVER, network(n, path=path), 0, draw=random.Random(seed))
+    return {t.request.worker: t.destination for slot in found.slots for t in slot.absorbed}
+
+
+def test_a_seed_is_a_plan_and_others_have_others() -> None:
+    assert all(aggregators(seed) == aggregators(seed) for seed in range(20))
+    assert len({tuple(aggregators(seed).items()) for seed in range(20)}) > 10
+
+
+def test_any_worker_that_waits_for_its_turn_is_an_aggregator_and_the_one_that_sends_is_not() -> None:
+    found = [aggregators(seed) for seed in range(200)]
+    assert {aggregator for those in found for aggregator in those.values()} == set(range(1, 7))  # 0 sends; 7 has nobody behind it
+
+
+def test_the_aggregator_that_is_drawn_is_in_the_same_rack() -> None:
+    for seed in range(50):
+        assert all(worker // 4 == aggregator // 4 for worker, aggregator in aggregators(seed, 12, racks_of_four).items())
+
+
+def test_an_aggregator_that_is_drawn_waits_for_an_update_that_would_be_dropped() -> None:
+    """Half a transfer, where a planned one would wait for a tenth at most."""
+    net = replace(network(10), free={(SERVER, "down"): 2.0})
+    waiting, standing = request(0, 5, 0.5, ready=1.0), Standing(request(8, 5), 5, 1, 1.0)
+    found = plan([waiting], SERVER, net, 5, bound=0, standing=[standing], draw=random.Random(1))
+    assert [(number, t.end) for number, t in found.joining] == [(0, 1.5)] and not found.dropped
+    assert plan([waiting], SERVER, net, 5, bound=0, standing=[standing]).dropped == (waiting,)
+
+
 # --- every plan
 
 sizes = st.sampled_from([0.25, 0.5, 1.0, 3.0])
+draws = st.none() | st.integers(0, 99).map(random.Random)
 asked = st.tuples(st.integers(0, 12), sizes, st.floats(0, 4), st.sampled_from([0.5, 1.0, 2.0]))
 bounds = st.none() | st.integers(0, 15)
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.lists(asked, max_size=14), bounds, st.booleans(), st.booleans(), st.floats(0, 3))
+@given(st.lists(asked, max_size=14), bounds, st.booleans(), st.booleans(), st.floats(0, 3), draws)
 def test_every_plan_keeps_links_apart_and_delays_within_the_bound(
-    given_: list[tuple[int, float, float, float]], bound: int | None, aggregate: bool, racks: bool, busy: float
-) -> None:
+    given_: list[tuple[int, float, float, float]], bound: int | None, aggregate: bool, racks: bool, busy: float,
+    draw: random.Random | None,
+) -> None:  # fmt: skip
     waiting = [request(worker, version, size, ready) for worker, (version, size, ready, _) in enumerate(given_)]
     rates = {(worker, way): rate for worker, (*_, rate) in enumerate(given_) for way in ("up", "down")} | {(SERVER, "down"): 1.0}
     if racks:
         rates |= {(f"rack{number}", way): 1.5 for number in range(4) for way in ("up", "down")}  # type: ignore[misc]
     path, rack = (racks_of_four, rack_of) if racks else (one_rack, lambda host: 0)
     net = Network(path, rates, {(SERVER, "down"): busy}, rack)  # type: ignore[arg-type]
-    found = plan(waiting, SERVER, net, 12, bound, aggregate)
+    found = plan(waiting, SERVER, net, 12, bound, aggregate, draw=draw)
 
     # every update is somewhere once
     everywhere = [r for slot in found.slots for r in slot.members] + list(found.dropped)
@@ -230,11 +266,13 @@ def test_every_plan_keeps_links_apart_and_delays_within_the_bound(
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(asked, min_size=1, max_size=14))
-def test_aggregation_never_makes_the_mean_completion_worse(given_: list[tuple[int, float, float, float]]) -> None:
+@given(st.lists(asked, min_size=1, max_size=14), draws)
+def test_aggregation_never_makes_the_mean_completion_worse(
+    given_: list[tuple[int, float, float, float]], draw: random.Random | None
+) -> None:
     waiting = [request(worker, version, size) for worker, (version, size, *_) in enumerate(given_)]
     rates = {(worker, way): rate for worker, (*_, rate) in enumerate(given_) for way in ("up", "down")} | {(SERVER, "down"): 1.0}
     net = Network(one_rack, rates)
-    alone, grouped = (plan(waiting, SERVER, net, 12, None, aggregate) for aggregate in (False, True))
+    alone, grouped = (plan(waiting, SERVER, net, 12, None, aggregate, draw=draw) for aggregate in (False, True))
     assert sum(applied(grouped)) <= sum(applied(alone)) + 1e-9
     assert len(grouped.slots) <= len(alone.slots)

@@ -28,6 +28,7 @@ def test_every_update_is_applied_or_dropped_once_within_the_bound_whoever_dies(s
     order, aggregate, distribute = (rng.random() < 0.7 for _ in range(3))
     options: dict[str, Any] = {"bound": bound, "order": order, "aggregate": aggregate, "distribute": distribute}
     options |= {"partings": rng.randint(0, 3), "hangs": rng.choice([0, rng.randint(0, n - 1)]), "stalls": rng.choice([0.0, 0.1])}
+    options["draw"] = rng.choice([None, random.Random(seed)])
     world = World(n, steps, seed, rng.randint(0, min(3, n - 1)), **options).run()
     for worker in set(range(n)) - world.dead - world.hung:
         assert [world.fate.get((worker, number)) for number in range(steps)].count(None) == 0
@@ -50,6 +51,15 @@ def test_equal_updates_that_come_at_once_take_few_slots() -> None:
     actions = [action for worker in range(8) for action in schedule.request(worker, 0, 0, 1.0, 1.0, 0.0)]
     assert [action.worker for action in actions if action.destination == 8] == [0]  # the first goes at once
     assert [len(members) for members in schedule.members.values()] == [1, 2, 3, 2]
+
+
+def test_an_aggregator_sends_once_all_is_in_that_it_absorbs() -> None:
+    """Its links are free from 1 s on; the other worker's update comes half a second later."""
+    schedule = Schedule(Fabric([0] * 4, [RATE] * 4, [0.0]), 3, None)
+    two_to_the_server(schedule, 0, 0.0)
+    assert schedule.applied(0, 1.0) == []
+    (push,) = schedule.absorbed(1, 0, 2, 1.5)
+    assert isinstance(push, Push) and push.members == (1, 2) and push.turn == 1.0
 
 
 @pytest.mark.parametrize(("n", "slots"), [(3, 2), (8, 4), (16, 6), (32, 8)])

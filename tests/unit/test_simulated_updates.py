@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inalab.schemes.tcp import TCP_OVERHEAD
-from inalab.testbed.measures import completions, mean_completion, transfers_to_server, update_seconds
+from inalab.testbed.measures import barrier_wait, completions, mean_completion, transfers_to_server, update_seconds
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.mlfabric import ScheduledUpdates
@@ -50,6 +50,16 @@ def test_so_many_transfers_bring_all_updates_where_workers_add_them(n: int, slot
     found = trial("mlfabric", n)
     assert transfers_to_server(found) == slots and len(completions(found)) == n
     assert max(completions(found)) == pytest.approx(slots * UPDATE, rel=1e-3)
+
+
+def test_aggregators_are_drawn_from_the_seed_and_wait_at_the_barrier() -> None:
+    changes: dict[str, Any] = {"steps": 4, "topology": "mixed-rates", "slow_share": 0.5, "slow_rate": 5.0}
+    one, again, other = (trial("mlfabric", 8, seed, **changes, **{"mlfabric.aggregator": "random"}) for seed in (1, 1, 2))
+    planned, as_planned = (trial("mlfabric", 8, seed, **changes) for seed in (1, 2))
+    assert one["steps"] == again["steps"] != other["steps"] and planned["steps"] == as_planned["steps"]
+    assert barrier_wait(one) > 0.1 * UPDATE > barrier_wait(planned)
+    for r in (r["update"] for r in one["steps"]):
+        assert r["requested"] <= r["turn"] <= r["sent"]
 
 
 def test_models_are_passed_on() -> None:
