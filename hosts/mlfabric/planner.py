@@ -244,14 +244,15 @@ class _Planner:
     def _absorb(self, request: Request, before: int) -> bool:
         """Assign the update to a slot below `before` that can take it: the slot's worker adds it to its own update.
 
-        The slot may start later for it, if the total time lost is less than the time gained. One that is not drawn at random starts
-        a little later at most.
+        The slot may start later for it, if the total time lost is less than the time gained. A planned one starts a little later at
+        most. One that is drawn at random has to receive the update from its turn on at the latest: else its links could be reserved
+        for what waits for the slot.
         """
         if not self.aggregate:
             return False
         for number in self._aggregators(request, before):
             slot = self.slots[number]
-            latest = slot.due + GUARD * slot.takes if self.draw is None else math.inf
+            latest = slot.due + GUARD * slot.takes if self.draw is None else math.inf  # to have received it
             if slot.filled + self.least > latest:
                 self._rack(slot.request).remove(number)  # it is full
                 continue
@@ -259,7 +260,7 @@ class _Planner:
             begin = max(request.ready, slot.filled, *(self.absorbing.get(link, 0.0) for link in path))
             end = begin + self.network.seconds(request.size, path)
             late = max(0.0, end - slot.start)
-            if end > latest or (late and not self._worth(late, number, before)):
+            if end > latest or (self.draw and begin > slot.start) or (late and not self._worth(late, number, before)):
                 continue
             self._join(number, before, late, Transfer(request, slot.request.worker, begin, end))
             self.absorbing.update(dict.fromkeys(path, end))

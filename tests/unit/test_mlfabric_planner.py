@@ -203,6 +203,13 @@ def test_an_aggregator_that_is_drawn_waits_for_an_update_that_would_be_dropped()
     assert plan([waiting], SERVER, net, 5, bound=0, standing=[standing]).dropped == (waiting,)
 
 
+def test_an_aggregator_that_is_drawn_does_not_wait_for_what_waits_for_it() -> None:
+    """Another transfer has the update's link reserved behind the aggregator's own."""
+    net = replace(network(10), free={(SERVER, "down"): 2.0, (0, "up"): 2.5})
+    found = plan([request(0)], SERVER, net, 0, standing=[Standing(request(8), 0, 1, 1.0)], draw=random.Random(1))
+    assert not found.joining and [slot.transfer.start for slot in found.slots] == [2.5]
+
+
 # --- every plan
 
 sizes = st.sampled_from([0.25, 0.5, 1.0, 3.0])
