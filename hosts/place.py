@@ -69,6 +69,7 @@ class Place:
     root: str = ""  # the switch above the racks that is the job's; empty where there is none
     port: int | None = None  # UDP, of the workers' packets, where it is not the scheme's own
     seed: int = 0  # of what a server or what manages it draws at random
+    together: tuple[Place, ...] = ()  # of the first worker of each job that has the same scheme, where there are several
     driver: Driver = SOCKETS  # which the process that has the place chooses
 
     @property

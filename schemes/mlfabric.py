@@ -17,8 +17,10 @@ from inalab.hosts.mlfabric.replication import Replication
 from inalab.hosts.mlfabric.schedule import Schedule
 from inalab.hosts.mlfabric.scheduler import Scheduler
 from inalab.hosts.mlfabric.server import OrderedServer
+from inalab.hosts.mlfabric.shared import SharedScheduler, port_of
 from inalab.hosts.mlfabric.worker import MLfabric
 from inalab.hosts.place import Over, Place, Pulse, Serving
+from inalab.hosts.tcp.group import Group
 from inalab.schemes.model_server import OneModelServer
 from inalab.schemes.scheme import Admitted, Look, SchemeSettings, Simulation, one_of
 from inalab.schemes.tcp import TCP_OVERHEAD
@@ -43,6 +45,7 @@ class Settings(SchemeSettings):
     learn: bool = Field(
         True, description="the scheduler learns the links' rates from transfers; else they stay as they were at first"
     )
+    shared: bool = Field(False, description="one scheduler plans all jobs' transfers, so that they take turns on racks' uplinks")
     distance: float | None = Field(
         None, ge=0, description="a second host has a replica; the norms of the updates that it lacks add up to at most this"
     )
@@ -81,6 +84,16 @@ class MLfabricScheme(OneModelServer):
         if any(job.settings.chain and job.settings.distance is not None for job in jobs):
             raise ValueError("chain replication leaves no distance: set mlfabric.chain or mlfabric.distance, not both")
 
+        if any(job.settings.shared for job in jobs):
+            if jobs[0].plan.number or not all(job.settings.shared for job in jobs):
+                raise ValueError(
+                    "one scheduler is for all jobs: set mlfabric.shared for each, and scheme mlfabric for the first job"
+                )
+            if any(job.settings.replicated for job in jobs):
+                raise ValueError(
+                    "jobs with one scheduler have no replicas of their servers: leave out mlfabric.shared, or the replicas"
+                )
+
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         keeps = place.settings.distance is not None
         return MLfabric(place.group(epoch, pulse), _control(place), TCP_OVERHEAD, _ranks(place), keeps)
@@ -90,10 +103,15 @@ class MLfabricScheme(OneModelServer):
         kind = Replica if place.membership.rank == ranks.replica else OrderedServer
         return kind.of_next_scheduled_group(place.group(), over, _control(place), ranks, s.distance or 0.0, TCP_OVERHEAD)
 
+    def manages(self, job: Admitted) -> bool:
+        return not job.settings.shared or job.plan.number == 0
+
     def manage(self, place: Place, over: Over) -> Serving | None:
-        scheduler = replace(place.membership, rank=_ranks(place).scheduler)
-        group = replace(place.group(), membership=scheduler, peers=_control(place))
-        return Scheduler.of_next_group(group, over, self.update_schedule(place))
+        jobs = [(_managed(place, job), self.update_schedule(job)) for job in _jobs(place)]
+        if place.settings.shared:
+            return SharedScheduler.of_next_groups(jobs, over)
+        group, schedule = jobs[0]
+        return Scheduler.of_next_group(group, over, schedule)
 
     def update_schedule(self, place: Place) -> Schedule:
         """The scheduler's state before the first update."""
@@ -105,13 +123,27 @@ class MLfabricScheme(OneModelServer):
         return Schedule(fabric, place.membership.size, s.delay, s.order, s.aggregate, s.distribute, replication, draw)
 
 
+def _jobs(place: Place) -> Sequence[Place]:
+    """Places in all jobs that have the same scheduler."""
+    return (place.settings.shared and place.together) or [place]
+
+
 def _ranks(place: Place) -> Ranks:
-    return Ranks(place.membership.size, place.settings.replicated)
+    number = [job.membership.job for job in _jobs(place)].index(place.membership.job)
+    return Ranks(place.membership.size, place.settings.replicated, port_of(number))
 
 
 def _control(place: Place) -> list[str]:
-    """Addresses on the management network. The scheduler is on the first server's host."""
-    return [*place.control, place.control[place.membership.size]]
+    """Addresses on the management network. The scheduler is on the first server's host, that of the first job if it has several."""
+    first = _jobs(place)[0]
+    return [*place.control, first.control[first.membership.size]]
+
+
+def _managed(place: Place, job: Place) -> Group:
+    """The scheduler's group of a job; `place` is the scheduler's own."""
+    scheduler = Ranks(job.membership.size, job.settings.replicated).scheduler
+    peers = [*job.control, _control(place)[-1]]
+    return replace(place.group(), membership=replace(job.membership, rank=scheduler), peers=peers)
 
 
 def _rates(rates: list[float]) -> list[float]:

@@ -272,6 +272,10 @@ class Scheme:
         """How many updates a worker may be ahead of the slowest; None means no bound."""
         return None
 
+    def manages(self, job: Admitted) -> bool:
+        """Whether a job that is managed has a process of its own for it."""
+        return True
+
     def update_schedule(self, place: Place) -> Schedule | None:
         """What decides when workers send their updates, and where to, before the first one; None where each sends at once."""
         return None

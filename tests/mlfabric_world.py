@@ -64,9 +64,13 @@ class World:
 
     def run(self) -> World:
         while self.events:
-            self.now, _, what, receipt = heapq.heappop(self.events)
-            self.do(getattr(self, what)(receipt) or [])
+            self.step()
         return self
+
+    def step(self) -> None:
+        """Let the next event happen."""
+        self.now, _, what, receipt = heapq.heappop(self.events)
+        self.do(getattr(self, what)(receipt) or [])
 
     def takes(self) -> float:
         """Seconds of a transfer."""

@@ -10,6 +10,11 @@ from inalab.hosts.mlfabric.planner import Link, Path
 LEARNS = 0.3  # how much of a link's rate one transfer can change
 
 
+def uplinks(path: Path) -> Path:
+    """Those links of a path that are no host's."""
+    return path[1:-1]
+
+
 @dataclass
 class Fabric:
     """Hosts below their racks' switches, and a root above those.

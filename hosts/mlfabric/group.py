@@ -13,10 +13,11 @@ PORT = 48868  # the scheduler's
 
 @dataclass(frozen=True)
 class Ranks:
-    """Of a group of so many workers."""
+    """Of a group of so many workers, and the port at which it meets the scheduler."""
 
     workers: int
     replicated: bool = False
+    port: int = PORT
 
     @property
     def server(self) -> int:
@@ -44,7 +45,7 @@ class Ranks:
 def with_scheduler(meeting: Meeting, ranks: Ranks, group: Group, patience: float) -> Meeting:
     """The meeting of a worker or a server, and its connection to the scheduler; the group's addresses are those on the management
     network. Raises MeetingError, and closes the meeting, if the scheduler cannot be reached."""
-    return with_node(meeting, ranks.scheduler, group, PORT, patience)
+    return with_node(meeting, ranks.scheduler, group, ranks.port, patience)
 
 
 def with_node(meeting: Meeting, rank: int, group: Group, port: int, patience: float) -> Meeting:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from itertools import count
 
-from inalab.hosts.mlfabric.fabric import Fabric
+from inalab.hosts.mlfabric.fabric import Fabric, uplinks
 from inalab.hosts.mlfabric.planner import Link, Network, seconds
 from inalab.hosts.mlfabric.transfers import Job, What
 
@@ -15,13 +16,32 @@ class Reservations:
     """Transfers in the order in which they use links. With `turns` each has its links to itself. Without, up to
     `hosts` transfers, one from each, may share a link.
 
-    A transfer that is late has nothing reserved any more.
+    A transfer that is late has nothing reserved any more. Where several jobs share racks' uplinks, each job's transfers wait on
+    uplinks for those of the others that were planned before.
     """
 
     def __init__(self, fabric: Fabric, hosts: int, turns: bool) -> None:
         self.fabric, self.hosts, self.turns = fabric, hosts, turns
         self.jobs: list[Job] = []
         self.took: dict[int, float] = {}  # by worker: seconds of its last update
+        self.places = count()
+        self.others: list[Reservations] = []  # of other jobs, which use the same uplinks
+
+    def add(self, jobs: Iterable[Job]) -> None:
+        """Transfers behind all that there are, also those of other jobs."""
+        for job in jobs:
+            job.place = next(self.places)
+            self.jobs.append(job)
+
+    def busy(self) -> set[Link]:
+        """Links of transfers that are under way, and uplinks of other jobs'."""
+        own = {link for job in self.in_time() if job.begun is not None for link in job.path}
+        return own.union(*(uplinks(job.path) for one in self.others for job in one.in_time() if job.begun is not None))
+
+    def ahead(self, job: Job) -> set[Link]:
+        """Uplinks that are reserved for other jobs' transfers before this one."""
+        before = [one for other in self.others for one in other.in_time() if one.place < job.place]
+        return {link for one in before for link in uplinks(one.path)}
 
     def job(self, what: What, source: int, destination: int, size: float) -> Job:
         """A transfer from one host to another, by rank. It has nothing reserved yet."""
@@ -66,12 +86,22 @@ class Reservations:
         """
         free: dict[Link, float] = {}
         begins: dict[Job, float] = {}
-        for job in self.in_time():
-            begins[job] = max(now, *(free.get(link, 0.0) for link in job.path)) if job.begun is None else job.begun
-            for link in job.path:
+        used = [(job, job.path) for job in self.in_time()]
+        used += [(job, uplinks(job.path)) for other in self.others for job in other.in_time() if uplinks(job.path)]
+        for job, path in sorted(used, key=lambda entry: entry[0].place):
+            begins[job] = max(now, *(free.get(link, 0.0) for link in path)) if job.begun is None else job.begun
+            for link in path:
                 free[link] = max(now, begins[job] + job.takes)
+        begins = {job: begins[job] for job in self.in_time()}
 
         def rack(host: int) -> Hashable:
             return ("alone", host) if host in alone else self.fabric.racks[host]
 
         return Network(self.fabric.path, self.fabric.rates, free, rack), begins
+
+
+def share_uplinks(jobs: Sequence[Reservations]) -> None:
+    """Have the transfers of several jobs take turns on racks' uplinks, in the order in which they were planned."""
+    places = count()
+    for one in jobs:
+        one.places, one.others = places, [other for other in jobs if other is not one]

@@ -12,6 +12,8 @@ come after all: the server throws that away.
 
 The server sends the model to one worker at a time, too, or a worker that has it does (hosts.mlfabric.distribution).
 
+Schedules of several jobs may share racks' uplinks (hosts.mlfabric.shared). Transfers then wait there for other jobs', too.
+
 Copies of updates go to a replica of the server, which takes its place when it dies (hosts.mlfabric.replication).
 
 Events go in and actions come out: there are no clocks, and nothing is sent.
@@ -26,7 +28,7 @@ from dataclasses import replace
 
 from inalab.hosts.mlfabric.distribution import Ahead, Distribution
 from inalab.hosts.mlfabric.fabric import Fabric
-from inalab.hosts.mlfabric.planner import Link, Request, Standing, Transfer, plan
+from inalab.hosts.mlfabric.planner import Request, Standing, Transfer, plan
 from inalab.hosts.mlfabric.replication import Replication
 from inalab.hosts.mlfabric.reservations import Reservations
 from inalab.hosts.mlfabric.transfers import Action, Drop, Fetch, Held, Job, Pass, Push, Replicate, Skip, What
@@ -80,7 +82,7 @@ class Schedule:
             raise ValueError(f"worker {worker} fetches the model")
         job = self.reserved.job(What.MODEL, self.server, worker, size)
         job.number, job.least = number, least
-        self.reserved.jobs.append(job)
+        self.reserved.add([job])
         return self._go_on(now)
 
     def absorbed(self, worker: int, number: int, by: int, now: float) -> list[Action]:
@@ -231,6 +233,10 @@ class Schedule:
         for forgotten in (self.waiting, self.members, self.uncertain, self.late, self.overdue, self.distribution.models):
             forgotten.clear()
 
+    def go_on(self, now: float) -> list[Action]:
+        """What can begin now that a transfer of another job has ended."""
+        return self._begin(now)
+
     def busy(self) -> list[int]:
         """Hosts whose transfers are under way: who sends, or if that is a server who receives."""
         under_way = [job for job in self.reserved.jobs if job.begun is not None]
@@ -288,11 +294,11 @@ class Schedule:
         self._replicate()
         actions: list[Action] = []
         jobs = self.reserved.in_time()
-        busy: set[Link] = {link for job in jobs if job.begun is not None for link in job.path}
+        busy = self.reserved.busy()
         taken = set(busy)
         ahead: Ahead | None = None
         for job in jobs:
-            free = not self.order or taken.isdisjoint(job.path)
+            free = not self.order or (taken | self.reserved.ahead(job)).isdisjoint(job.path)
             if free and job.turn is None:
                 job.turn = now
             if job.begun is None and not job.awaited:
@@ -316,7 +322,7 @@ class Schedule:
         planned = {job.source for job in self.reserved.jobs if job.what is What.COPY and not job.number}
         busy = {job.source for job in self.reserved.jobs}
         for holder in self.replication.due(coming, planned, busy):
-            self.reserved.jobs.append(self.reserved.job(What.COPY, holder, self.replication.replica, self.replication.size(holder)))
+            self.reserved.add([self.reserved.job(What.COPY, holder, self.replication.replica, self.replication.size(holder))])
 
     def _action(self, job: Job) -> Action:
         rates = [rate for link in job.path if (rate := self.fabric.given[link])]
@@ -360,7 +366,7 @@ class Schedule:
             self.tickets += 1
             planned += [(transfer.start, self._with(direct, transfer)) for transfer in slot.absorbed]
             planned.append((slot.transfer.start, direct))
-        self.reserved.jobs += [job for _, job in sorted(planned, key=lambda entry: entry[0])]
+        self.reserved.add(job for _, job in sorted(planned, key=lambda entry: entry[0]))
         return [Drop(request.worker) for request in found.dropped]
 
     def _standing(self, job: Job, begins: float) -> Standing:

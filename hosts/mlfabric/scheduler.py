@@ -10,6 +10,7 @@ from inalab.hosts.collective import Membership
 from inalab.hosts.mlfabric.group import PORT, Ranks
 from inalab.hosts.mlfabric.schedule import Schedule
 from inalab.hosts.mlfabric.transfers import Action, Drop, Fetch, Held, Pass, Push, Replicate, Skip
+from inalab.hosts.tcp.channel import Channels
 from inalab.hosts.tcp.connection import Meeting
 from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.serving import GroupServer
@@ -24,7 +25,7 @@ class Scheduler(GroupServer[Header]):
 
     port, pulse = PORT, 0.5
 
-    def __init__(self, group: Group, meeting: Meeting, schedule: Schedule) -> None:
+    def __init__(self, group: Group, meeting: Meeting | Channels[Header], schedule: Schedule) -> None:
         super().__init__(group, meeting, Header)
         self.schedule = schedule
         self.ranks = Ranks(self.workers, schedule.replication is not None)
@@ -128,6 +129,10 @@ class Scheduler(GroupServer[Header]):
                 case Held():
                     tickets = wire.pack_numbers(action.tickets)
                     self._tell(self.server, Header(wire.HELD, size=len(tickets)), tickets)
+
+    def go_on(self) -> None:
+        """Other jobs' transfers may have left uplinks."""
+        self._do(self.schedule.go_on(self.driver.monotonic()))
 
     def _look_after(self) -> None:
         now = self.driver.monotonic()

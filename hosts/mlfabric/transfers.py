@@ -94,6 +94,7 @@ class Job:
     awaited: set[int] = field(default_factory=set)  # workers whose updates have to come before
     turn: float | None = None  # from when on its links were free for it
     begun: float | None = None
+    place: int = 0  # in the order in which transfers use links, all jobs' where these share uplinks
     number: int = 0  # of the worker's fetch, or of the copy
     least: int = 0  # version of the model that another worker may send
     again: bool = False  # it may have come already, or may still come, from a source that has died, been lost or is late

@@ -22,16 +22,19 @@ class GroupServer(ABC, Generic[Header]):
     port: ClassVar[int]
     pulse: ClassVar[float | None] = None  # seconds after which it looks after what is under way, though nothing comes
 
-    def __init__(self, group: Group, meeting: Meeting, header: type[Header]) -> None:
+    def __init__(self, group: Group, meeting: Meeting | Channels[Header], header: type[Header]) -> None:
+        """With the connections of a meeting, or channels that watch them already."""
         self.membership, self.workers, self.driver = group.membership, group.membership.size, group.driver
-        self.channels = Channels(meeting.connections, header, self.driver.selector())
+        if isinstance(meeting, Meeting):
+            meeting = Channels(meeting.connections, header, self.driver.selector())
+        self.channels = meeting
         self.left: list[int] = []  # ranks of those that have closed their connections
 
     @classmethod
-    def met(cls, group: Group, over: Callable[[], bool]) -> Meeting | None:
-        """The next group of workers that connects; None once `over`. Raises AggregationError."""
+    def met(cls, group: Group, over: Callable[[], bool], port: int | None = None) -> Meeting | None:
+        """The next group of workers that connects, where it is not to another port; None once `over`. Raises AggregationError."""
         try:
-            return group.await_all(cls.partners(group.membership), cls.port, over)
+            return group.await_all(cls.partners(group.membership), port or cls.port, over)
         except MeetingError as error:
             who = node_name(error.rank, group.membership.size)
             raise cls.incomplete(group.membership, f"{who} {error.what}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from inalab.hosts.collective import Membership
 from inalab.hosts.place import Place
@@ -14,8 +14,8 @@ from inalab.topologies.plan import HostPlan, NetworkPlan
 RENDEZVOUS_PORT = 29501
 
 
-def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan, seed: int = 0) -> Place:
-    """A host's place in a job. The seed counts for servers and for what manages them."""
+def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan, seed: int = 0, jobs: Sequence[Admitted] = ()) -> Place:
+    """A host's place in a job, which is one of these jobs if there are several. The seed is for servers and what manages them."""
     job = admitted.plan
     membership = Membership(
         job.number, job.rank(host), job.size, job.members(plan.topology.racks), plan.racks_of_pods(), list(job.called)
@@ -23,15 +23,17 @@ def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan, seed: int = 
     switches, root = [rack.station.ip for rack in plan.racks], plan.root(job.number)
     peers, control = [h.station.ip for h in job.everyone], [h.management_ip for h in job.everyone]
     racks, rates = [s.rack for s in job.servers], plan.rates(job.everyone)
+    alike = [one for one in jobs if one.scheme is admitted.scheme]
+    together = tuple(place_of(plan, one, one.plan.hosts[0], seed) for one in alike if len(alike) > 1)
     return Place(
         admitted.scheme, admitted.settings, membership, peers, racks, switches, control, rates, plan.uplink_rates(),
-        plan.groups(job.hosts), plan.topology.nic, root.station.ip if root else "", job.port, seed,
+        plan.groups(job.hosts), plan.topology.nic, root.station.ip if root else "", job.port, seed, together,
     )  # fmt: skip
 
 
-def places_of(plan: NetworkPlan, admitted: Iterable[Admitted]) -> dict[str, Place]:
+def places_of(plan: NetworkPlan, admitted: Sequence[Admitted]) -> dict[str, Place]:
     """The places of all jobs' hosts, by name."""
-    return {host.name: place_of(plan, job, host) for job in admitted for host in job.plan.everyone}
+    return {host.name: place_of(plan, job, host, jobs=admitted) for job in admitted for host in job.plan.everyone}
 
 
 def rendezvous(job: JobPlan, host: HostPlan, gloo_measured: bool) -> Rendezvous:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -35,16 +35,16 @@ def servers_of(job: Admitted) -> list[Server]:
     found = [Server(host) for host in job.plan.servers]
     if job.scheme.serves_on_workers:
         found += [Server(host, "the server of {}") for host in job.plan.hosts]
-    if job.scheme.managed:
+    if job.scheme.managed and job.scheme.manages(job):
         found.append(Server(job.plan.servers[0], "the scheduler beside {}", manages=True))
     return found
 
 
-def spawn_servers(network: Network, jobs: Iterable[Admitted]) -> dict[int, Server]:
+def spawn_servers(network: Network, jobs: Sequence[Admitted]) -> dict[int, Server]:
     """Start all servers of these jobs, by pid."""
     return {
         network.spawn(
-            server.host.rank, partial(run_server, place_of(network.plan, job, server.host, network.seed), server.manages)
+            server.host.rank, partial(run_server, place_of(network.plan, job, server.host, network.seed, jobs), server.manages)
         ): server
         for job in jobs
         for server in servers_of(job)

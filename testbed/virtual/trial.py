@@ -260,7 +260,7 @@ class VirtualTrial:
 
     def _start(self, job: Admitted, host: HostPlan, work: Callable[[Place, VirtualHost], None]) -> Process:
         driver = self.network.hosts[host.name]
-        place = replace(place_of(self.plan, job, host, self.seed), driver=driver)
+        place = replace(place_of(self.plan, job, host, self.seed, self.admitted), driver=driver)
         return driver.begin(lambda: work(place, driver))
 
     def _begin_serving(self, job: Admitted, server: Server) -> None:

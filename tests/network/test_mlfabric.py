@@ -56,6 +56,14 @@ def test_updates_go_one_after_another_within_the_bound(target: Target, aggregate
         assert len(direct) < len(applied)
 
 
+def test_jobs_under_one_scheduler_train_beside_each_other(target: Target) -> None:
+    own = {"racks": 2, "workers": 1, "uplink_rate": 10, "mlfabric.shared": True, "jobs": ({}, {})}
+    result = run_trial(TrialSettings(**SMALL | SETTINGS | own), 1, target, lambda message: None)
+    for number, of_job in enumerate(result["metrics"]["jobs"]):
+        found = updates([r for r in result["steps"] if r["job"] == number])
+        assert of_job["model_digest"] and len(found) == 2 * STEPS and all(u["applied_at"] is not None for u in found)
+
+
 def test_what_is_dropped_costs_no_bytes(target: Target) -> None:
     """As the network counts them on the server's link, acknowledgments of the models that it sends included."""
     own = {"mlfabric.aggregate": False, "mlfabric.delay": 1, "steps": 20}

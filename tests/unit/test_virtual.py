@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,21 @@ def test_jobs_share_a_network_and_atp_holds_nothing_at_the_end() -> None:
     assert found["valid"], found["problems"]
     assert found["metrics"]["aggregators_held"] == 0 and len(found["metrics"]["jobs"]) == 2
     assert all(of_job["model_digest"] for of_job in found["metrics"]["jobs"])
+
+
+def test_jobs_under_one_scheduler_take_turns_on_uplinks() -> None:
+    chosen = {"scheme": "mlfabric", "pipeline": "asynchronous", "mlfabric.shared": True, "uplink_rate": 2.0, "steps": 3}
+    found = virtual(**chosen, jobs=json.dumps([{"workers": 1}, {"workers": 1, "start": 0.1}, {"workers": 1}]), workers=1, racks=2)
+    assert found["valid"], found["problems"]
+    assert all(of_job["model_digest"] for of_job in found["metrics"]["jobs"])
+    root = {0: 0, 1: 1, 2: 0}  # the racks of the jobs' servers
+    crossing: dict[int, list[tuple[float, float]]] = {0: [], 1: []}
+    for r in found["steps"]:
+        if (u := r["update"])["way"] == "server 0" and r["rank"] != root[r["job"]]:
+            crossing[r["rank"]].append((u["sent"], u["applied"]))
+    for times in crossing.values():
+        times.sort()
+        assert times and all(after >= end for (_, end), (after, _) in pairwise(times))
 
 
 @pytest.mark.parametrize("pipeline", ["barrier", "cross-barrier"])
