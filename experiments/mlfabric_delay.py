@@ -30,7 +30,7 @@ from inalab.testbed.draw.curves import (
     words,
 )
 from inalab.testbed.draw.plots import new_figure
-from inalab.testbed.measures import delays, each_delay, share_dropped, updates_to_accuracy
+from inalab.testbed.measures import delays, each_delay, share_dropped, time_to_accuracy, updates_to_accuracy
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Integers, Numbers, Point, SweepSettings, paired, slow_links
 from inalab.testbed.record.runs import Run
@@ -77,10 +77,13 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
-    """The distribution of delays at each share of slow links, and the updates that a model needs."""
+    """The distribution of delays at each share of slow links, and the updates and the time that a model needs."""
     shares, looks = levels(run, "share"), _looks(run.record["settings"]["bounds"])
     target = run.record["settings"]["target"]
-    figure, axes = new_figure(len(shares) + 1)
+    columns = max(len(shares), 2)
+    figure, axes = new_figure(columns, 2)
+    for unused in (*axes[len(shares) : columns], *axes[columns + 2 :]):
+        unused.remove()
     for ax, share in zip(axes, shares, strict=False):
         for way, look in looks.items():
             found = sorted(d for t in matching(run, way=way, share=share) if t["valid"] for d in each_delay(t))
@@ -91,21 +94,21 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_ylim(0, 1.02)
         ax.set_xlim(left=0)
     axes[0].set_ylabel("share of updates")
-    needed = axes[-1]
-    for number, (way, look) in enumerate(looks.items()):
-        place = in_order(shares, 0.06 * (number - len(looks) / 2))
-        curve(needed, run, "share", updates_to_accuracy(target), look, place, way=way)
-    needed.set_xticks(range(len(shares)), [f"{100 * share:g} %" for share in shares])
-    needed.set_xlabel("links at half the rate")
-    needed.set_ylabel(f"updates a worker to {100 * target:g} %")
-    needed.set_ylim(bottom=0)
-    handles = {look.label: needed.plot([], [], color=look.colour)[0] for look in looks.values()}
+    needed = {"updates a worker": updates_to_accuracy(target), "seconds": time_to_accuracy(target)}
+    for ax, (unit, measure) in zip(axes[columns:], needed.items(), strict=False):
+        for number, (way, look) in enumerate(looks.items()):
+            curve(ax, run, "share", measure, look, in_order(shares, 0.06 * (number - len(looks) / 2)), way=way)
+        ax.set_xticks(range(len(shares)), [f"{100 * share:g} %" for share in shares])
+        ax.set_xlabel("links at half the rate")
+        ax.set_ylabel(f"{unit} to {100 * target:g} %")
+        ax.set_ylim(bottom=0)
+    handles = {look.label: axes[columns].plot([], [], color=look.colour)[0] for look in looks.values()}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3)
     caption = (
         "Left: the share of updates with at most this delay, by how many of the links have half the rate. The delay is how many "
         "updates of others the server had added since the version of the model that an update was computed on; all updates that "
-        "were applied, of all seeds. Right: updates in the model that first reaches the target, over the number of workers; "
-        "medians with intervals."
+        "were applied, of all seeds. Right: updates in the model that first reaches the target, over the number of workers, and "
+        "when that is; medians with intervals."
     )
     yield "mlfabric_delay", caption, figure
 
@@ -124,6 +127,8 @@ def findings(run: Run) -> list[str]:
             dropped = fmean(values(run, share_dropped, **here))
             gone = f"; {100 * dropped:.0f} % are dropped" if dropped else ""
             fewer = ratio(run, needed, {"way": "async", "share": share}, here)
+            sooner = ratio(run, time_to_accuracy(settings["target"]), {"way": "async", "share": share}, here)
             gain = f"; plain asynchronous SGD needs {words(fewer)} times as many updates" if way != "async" and fewer.n else ""
+            gain += f" and {words(sooner)} times the time" if gain and sooner.n else ""
             sentences.append(f"{100 * share:g} % of the links slow, {look.label}: {late}{gone}{gain}.")
     return sentences

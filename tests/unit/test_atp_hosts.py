@@ -7,7 +7,7 @@ import pytest
 
 from inalab.hosts.atp import wire
 from inalab.hosts.atp.allocation import beginning
-from inalab.hosts.atp.congestion import CONTROLS, MARKS, NONE, PAPER
+from inalab.hosts.atp.congestion import A2TP, CONTROLS, MARKS, NONE, PAPER
 from inalab.hosts.atp.merger import Merger
 from inalab.hosts.atp.tree import Tree
 from inalab.hosts.collective import Membership
@@ -52,6 +52,13 @@ class CongestionWindow:
 
     def collided(self, chunk: int) -> None:
         library().window_collided(self.c, chunk)
+
+    def result(self, collided: bool, number: int, following: int) -> None:
+        library().window_result(self.c, collided, number, following)
+
+    @property
+    def room(self) -> float:
+        return float(library().window_room(self.c))
 
     @property
     def size(self) -> float:
@@ -113,6 +120,26 @@ def test_the_window_opens_slowly_is_halved_once_and_restored_after_a_collision()
     fixed.lost(0, 0, 8)
     fixed.congested(0, 8)
     assert fixed.chunks == 8
+
+
+def test_collisions_cut_a_window_of_their_own_by_their_share() -> None:
+    """With the mean of many windows, as in DCTCP; and marks the other one. The smaller one counts."""
+    window, number = CongestionWindow(64, A2TP), 0
+    for _ in range(200):  # a window at a time, a half of which collides: it settles where the cut is one chunk
+        chunks = int(window.room)
+        for n in range(chunks):
+            window.result(n % 2 == 0, number + n, number + chunks)
+        number += chunks
+    assert window.size == 64 and 4 <= window.room <= 6
+    for _ in range(200):
+        window.result(False, number, number + 1)
+        number += 1
+    assert window.room == 64
+    window.congested(number, number + 1)
+    assert window.room == window.size == 32
+    plain = CongestionWindow(64)
+    plain.result(True, 0, 64)
+    assert plain.room == 64
 
 
 def test_a_loss_without_a_mark_leaves_the_window_as_it_is() -> None:

@@ -74,6 +74,18 @@ def test_three_later_results_make_atp_resend_once() -> None:
     assert not [p for _, _, p in net.sent if sequence(p) != lost and p["flags"] & wire.RESEND]
 
 
+def test_the_less_is_left_the_more_urgent_is_a_gradient() -> None:
+    """Of all tensors under way, in chunks (priority.c); and where switches do not pre-empt nothing is said."""
+
+    def priorities(**settings: Any) -> list[int]:
+        made, net, _ = worker(lambda gradient, peer: [(RTT, result(gradient))], window=1, **settings)
+        made.all_reduce(np.zeros(9 * K, np.int32))
+        return [int(packet["next_index"]) for _, _, packet in net.sent if packet["kind"] == wire.KIND_GRADIENT]
+
+    assert priorities(prioritizes=True) == [65535 // (left + 1) for left in range(10, 0, -1)]
+    assert priorities() == [0] * 10
+
+
 def test_a_deadline_is_never_over_when_it_is_set() -> None:
     """Each path has timeouts of its own; a deadline in the past would be looked at again and again."""
     made, net, clock = worker(lambda packet, peer: [], servers=2, recovery="paper")

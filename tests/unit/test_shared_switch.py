@@ -45,9 +45,9 @@ def test_one_program_serves_them_and_alone_they_have_their_own() -> None:
     )
     assert running([atp.SCHEME, find("ring")]).program == atp.SCHEME.program
     assert running([find("ring")]).schemes == (switchml.SCHEME,)
-    for other in ("esa", "switchml-rdma"):
-        with pytest.raises(SchemeError, match=f"^atp and {other} cannot be on one network: no program of a switch serves both$"):
-            running([atp.SCHEME, find(other)])
+    for one, other in (("atp", "esa"), ("atp", "switchml-rdma"), ("switchml", "switchml-machine")):
+        with pytest.raises(SchemeError, match=f"^{one} and {other} cannot be on one network: no program of a switch serves both$"):
+            running([find(one), find(other)])
 
 
 def test_no_two_jobs_have_a_multicast_group_in_common() -> None:
