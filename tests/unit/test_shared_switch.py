@@ -48,6 +48,8 @@ def test_one_program_serves_them_and_alone_they_have_their_own() -> None:
     for one, other in (("atp", "esa"), ("atp", "switchml-rdma"), ("switchml", "switchml-machine")):
         with pytest.raises(SchemeError, match=f"^{one} and {other} cannot be on one network: no program of a switch serves both$"):
             running([find(one), find(other)])
+    with pytest.raises(SchemeError, match="cannot be on one network"):
+        running([find("atp"), find("switchml"), find("switchml-machine")])
 
 
 def test_no_two_jobs_have_a_multicast_group_in_common() -> None:
