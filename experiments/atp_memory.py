@@ -48,7 +48,9 @@ class Settings(SweepSettings):
     host_rate: float = 10.0
     k: int = 64
     slots: int = Field(64, description="atp's window")
-    scaling: float = Field(1e6, description="a fixed factor, as ATP has it: with a tensor's own, each layer waits for a round trip")
+    factor: float = Field(
+        1e6, gt=0, description="scaling's: a fixed one, as ATP has it; with a tensor's own, each layer waits for a round trip"
+    )
     latency: float = Field(5.0, description="ms at each port, so that a full link needs some 30 chunks under way")
     workload: str = "vgg16/4096"
     pipeline: str = "barrier"
@@ -67,7 +69,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     for each in settings.aggregators_per_job:
         for allocation, its in ALLOCATIONS.items():
             memory = {"aggregators": settings.number * each} if allocation in TABLES else {"slots": each // 2}
-            changes = {**its, "jobs": ({},) * settings.number, **memory}
+            changes = {**its, "scaling": settings.factor, "jobs": ({},) * settings.number, **memory}
             points.append(Point(f"{allocation}, {each} each", {"allocation": allocation, "aggregators": each}, changes))
     return paired(points, settings, seed)
 

@@ -39,7 +39,9 @@ class Settings(SweepSettings):
     uplink_rate: float = 20.0
     latency: float = Field(2.0, description="ms at each port, so that a full link needs some 50 chunks under way")
     slots: int = Field(64, description="atp's window")
-    scaling: float = Field(1e6, description="a fixed factor, as ATP has it")
+    factor: float = Field(
+        1e6, gt=0, description="scaling's: a fixed one, as ATP has it; with a tensor's own, each layer waits for a round trip"
+    )
     workload: str = "vgg16/4096"
     steps: int = 6
     start: float = Field(0.3, ge=0, description="seconds until the jobs begin that come later")
@@ -71,7 +73,7 @@ def _shared(settings: Settings, share: float) -> dict[str, Any]:
     if not (aggregators and slots):
         raise SettingsError(f"memory is {settings.memory}: with a share of {share:g} some job has none; set more")
     own = {"atp": {"aggregators": aggregators}, "switchml": {"slots": min(slots, settings.slots)}}
-    return {"jobs": tuple({"scheme": scheme, **own[scheme]} for scheme in SCHEMES for _ in range(EACH))}
+    return {"scaling": settings.factor, "jobs": tuple({"scheme": scheme, **own[scheme]} for scheme in SCHEMES for _ in range(EACH))}
 
 
 def _rate(scheme: str) -> Measure:

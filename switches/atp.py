@@ -98,12 +98,15 @@ def addresses(commands: Commands, number: int, children: Iterable[Child]) -> Non
 
 def all_pass() -> list[str]:
     """For a switch on one of several ways: gradients and confirmations pass."""
-    return ["table_set_default atp.admission.sources pass_by", "table_set_default atp.admission.confirmations pass_by"]
+    return [
+        "table_set_default atp.admission.sources atp.admission.pass_by",
+        "table_set_default atp.admission.confirmations atp.admission.pass_by",
+    ]
 
 
 def passing_by(number: int, port: int, server: Station) -> str:
     """For a switch that has no part in a job: let through what its server sends, which comes in at this port."""
-    return f"table_add atp.admission.servers pass_by {number} {port} {server.mac} {server.ip} =>"
+    return f"table_add atp.admission.servers atp.admission.pass_by {number} {port} {server.mac} {server.ip} =>"
 
 
 @dataclass(frozen=True)

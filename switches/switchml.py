@@ -98,7 +98,7 @@ def admit(
 
 def pass_by(commands: Commands, number: int) -> None:
     """For a switch that has no part in a job: its packets are forwarded."""
-    commands.add(f"table_add switchml.admission.jobs pass_by {number} =>")
+    commands.add(f"table_add switchml.admission.jobs switchml.admission.pass_by {number} =>")
 
 
 def _connect(commands: Commands, number: int, message: int, children: list[Child], parent: Parent | None) -> None:

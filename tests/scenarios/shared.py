@@ -40,5 +40,9 @@ def both() -> Scenario:
     turns = zip_longest(first.packets, second, strange, passing)
     packets = [packet for packet in chain.from_iterable(turns) if packet is not None]
     defines = {"K": "32", "AGGREGATORS": "16", "POOL_CELLS": "64"}
-    commands = [*first.commands, *job.commands(first.commands), f"table_add switchml.admission.jobs pass_by {PASSING} =>"]
+    commands = [
+        *first.commands,
+        *job.commands(first.commands),
+        f"table_add switchml.admission.jobs switchml.admission.pass_by {PASSING} =>",
+    ]
     return Scenario("atp-and-switchml", Path("p4/atp_switchml.p4"), packets, commands, defines)
