@@ -29,9 +29,6 @@ def main() -> None:
     try:
         with SocketControl(socket_path(sys.argv[1])) as control:
             for line in commands:
-                if line.strip() == "help":
-                    print(USAGE)
-                    continue
                 try:
                     print(control.command(line), end="", flush=True)
                 except CommandError as error:

@@ -16,7 +16,7 @@ static struct action_profile *profile_of(char **argv, struct reply *reply) {
         struct table *t = indirect_table(argv[1], reply);
         return t ? t->profile : NULL;
     }
-    int i = find_name("action profile", argv[1], profile_name, reply);
+    int i = find_name("action profile", argv[1], profile_name, NULL, reply);
     return i < 0 ? NULL : program_action_profiles[i];
 }
 

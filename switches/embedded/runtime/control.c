@@ -30,18 +30,7 @@ static void reset_state(int argc, char **argv, struct reply *reply) {  // as BMv
     disorder_reset();
 }
 
-static const struct command own_commands[] = {{"reset_state", 1, 1, reset_state, ""}, {0}};
-static const struct command *const lists[] = {table_commands, state_commands, replication_commands, queue_commands,
-                                              port_commands,  copies_commands, pipeline_commands, meter_commands,
-                                              digest_commands, crc_commands, value_set_commands, action_profile_commands, trace_commands, gate_commands,
-                                              disorder_commands, own_commands};
-
-static const struct command *find_command(const char *name) {
-    for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++)
-        for (const struct command *c = lists[i]; c->name; c++)
-            if (!strcmp(c->name, name)) return c;
-    return NULL;
-}
+const struct command control_commands[] = {{"reset_state", 1, 1, reset_state, ""}, {0}};
 
 void control_execute(char *line, struct reply *reply) {
     char *words[MAX_WORDS];
@@ -54,7 +43,7 @@ void control_execute(char *line, struct reply *reply) {
     }
     if (!count) return;
     const struct command *command = find_command(words[0]);
-    if (!command) return fail(reply, "there is no command %s", words[0]);
+    if (!command) return refuse_command(words[0], reply);
     if (count < command->least || count > command->most) return fail(reply, "usage: %s %s", command->name, command->usage);
     command->handle(count, words, reply);
 }

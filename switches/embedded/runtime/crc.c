@@ -48,7 +48,7 @@ static bool parse_bool(const char *text, bool *value) {
 }
 
 static void set_parameters(unsigned width, char **argv, struct reply *reply) {
-    int i = find_name("custom hash", argv[1], crc_name, reply);
+    int i = find_name("custom hash", argv[1], crc_name, NULL, reply);
     if (i < 0) return;
     struct crc *crc = program_crcs[i];
     if (crc->width != width) return fail(reply, "%s is a crc%u_custom", crc->name, crc->width);

@@ -4,7 +4,7 @@
 static const char *table_name(unsigned i) { return program_tables[i] ? program_tables[i]->name : NULL; }
 
 struct table *find_table(const char *name, struct reply *reply) {
-    int i = find_name("table", name, table_name, reply);
+    int i = find_name("table", name, table_name, NULL, reply);
     return i < 0 ? NULL : program_tables[i];
 }
 
@@ -74,6 +74,29 @@ static bool parse_field(const struct key_field *field, char *text, struct entry 
     return false;
 }
 
+struct entry *parse_key(struct table *t, char **words, const char *priority, struct reply *reply) {
+    struct entry *e = entry_new(t);
+    unsigned at = 0;
+    uint64_t number;
+    for (unsigned i = 0; i < t->key_count; i++) {
+        char *text = words[i], shown[80];
+        snprintf(shown, sizeof shown, "%s", text);
+        if (!parse_field(&t->keys[i], text, e, at)) {
+            static const char *const forms[] = {"a value", "value/length", "value&&&mask", "low->high", "a value"};
+            fail(reply, "%s does not match key %s of %s: %s of %u bits is needed", shown, t->keys[i].name, t->name,
+                 forms[t->keys[i].kind], t->keys[i].width);
+            return entry_free(e), NULL;
+        }
+        at += (t->keys[i].width + 7) / 8;
+    }
+    if (table_has_priorities(t)) {
+        if (!parse_uint(priority, INT32_MAX, &number))
+            return fail(reply, "%s is not a priority", priority), entry_free(e), NULL;
+        e->priority = (int32_t)number;
+    }
+    return e;
+}
+
 struct entry *parse_entry(struct table *t, int argc, char **argv, int first, const char *action, unsigned wanted, struct reply *reply) {
     if (table_is_constant(t)) return fail(reply, "the entries of table %s are const", t->name), NULL;
     if (!t->key_count) return fail(reply, "table %s has no key", t->name), NULL;
@@ -88,25 +111,8 @@ struct entry *parse_entry(struct table *t, int argc, char **argv, int first, con
         return fail(reply, "%s takes %u parameters%s, and %d are given", action, wanted,
                     priority ? " and the entry a priority" : "", given), NULL;
     if (t->entries >= t->size) return fail(reply, "table %s is full: its size is %u", t->name, t->size), NULL;
-    struct entry *e = entry_new(t);
-    unsigned at = 0;
-    uint64_t number;
-    for (unsigned i = 0; i < t->key_count; i++) {
-        char *text = argv[first + i], shown[80];
-        snprintf(shown, sizeof shown, "%s", text);
-        if (!parse_field(&t->keys[i], text, e, at)) {
-            static const char *const forms[] = {"a value", "value/length", "value&&&mask", "low->high", "a value"};
-            fail(reply, "%s does not match key %s of %s: %s of %u bits is needed", shown, t->keys[i].name, t->name,
-                 forms[t->keys[i].kind], t->keys[i].width);
-            return entry_free(e), NULL;
-        }
-        at += (t->keys[i].width + 7) / 8;
-    }
-    if (priority) {
-        if (!parse_uint(argv[argc - 1], INT32_MAX, &number))
-            return fail(reply, "%s is not a priority", argv[argc - 1]), entry_free(e), NULL;
-        e->priority = (int32_t)number;
-    }
+    struct entry *e = parse_key(t, argv + first, argv[argc - 1], reply);
+    if (!e) return NULL;
     const struct entry *same = table_same(t, e);
     if (same) return fail(reply, "table %s has such an entry: handle %u", t->name, same->handle), entry_free(e), NULL;
     return e;

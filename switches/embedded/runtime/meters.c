@@ -26,7 +26,7 @@ static struct meter *find_meter(char **argv, struct reply *reply) {
     struct entry *e = NULL;
     uint64_t cell;
     if (direct_meter(argv, &e, reply)) return e ? &e->meter : NULL;
-    int i = find_name("meter", argv[1], meter_name, reply);
+    int i = find_name("meter", argv[1], meter_name, direct_meter_name, reply);
     if (i < 0) return NULL;
     const struct meter_array *a = &program_meters[i];
     if (!parse_cell(argv[2], a->size, &cell))
@@ -63,7 +63,7 @@ static void set_rates(int argc, char **argv, struct reply *reply) {
 static void set_all(int argc, char **argv, struct reply *reply) {
     (void)argc;
     struct meter made;
-    int i = find_name("meter", argv[1], meter_name, reply);
+    int i = find_name("meter", argv[1], meter_name, NULL, reply);
     if (i < 0 || !parse_meter(argv + 2, &made, reply)) return;
     for (uint32_t cell = 0; cell < program_meters[i].size; cell++) program_meters[i].cells[cell] = made;
 }

@@ -2,6 +2,7 @@
 // The order of decisions and the metadata of copies follow simple_switch.cpp (ingress_thread, egress_thread).
 #include "runtime.h"
 #include <stdlib.h>
+#include <unistd.h>
 #include <time.h>
 
 #define USUAL_PACKET 2048  // bytes kept for a packet that waits, unless it has more
@@ -240,4 +241,22 @@ static void time_elapsed(int argc, char **argv, struct reply *reply) {
     say(reply, "%llu\n", (unsigned long long)(pipeline_now() / 1000));
 }
 
-const struct command pipeline_commands[] = {{"get_time_elapsed", 1, 1, time_elapsed, ""}, {0}};
+static void time_since_epoch(int argc, char **argv, struct reply *reply) {  // of the clock that simple_switch has: of 1970
+    (void)argc, (void)argv;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    unsigned long long us = (unsigned long long)now.tv_sec * 1000000u + (unsigned long long)now.tv_nsec / 1000;
+    say(reply, "%llu\n", set ? (unsigned long long)(set_ns / 1000) : us);
+}
+
+static void switch_info(int argc, char **argv, struct reply *reply) {
+    (void)argc, (void)argv;
+    say(reply, "switch  : embedded\nprogram : %s\nprocess : %ld\n", program_name, (long)getpid());
+}
+
+const struct command pipeline_commands[] = {
+    {"get_time_elapsed", 1, 1, time_elapsed, ""},
+    {"get_time_since_epoch", 1, 1, time_since_epoch, ""},
+    {"switch_info", 1, 1, switch_info, ""},
+    {0},
+};

@@ -187,6 +187,13 @@ static void mirror_delete(int argc, char **argv, struct reply *reply) {
     mirrors[n] = NULL;
 }
 
+static void mirror_get(int argc, char **argv, struct reply *reply) {
+    (void)argc;
+    uint64_t n;
+    if (!parse_uint(argv[1], MAX_SESSION - 1, &n) || !mirrors[n]) return fail(reply, "there is no session %s", argv[1]);
+    say(reply, "session %u: %s %u\n", (unsigned)n, mirrors[n]->to_group ? "group" : "port", mirrors[n]->to_group ? mirrors[n]->group : mirrors[n]->port);
+}
+
 const struct command replication_commands[] = {
     {"mc_mgrp_create", 2, 2, group_create, "GROUP"},
     {"mc_mgrp_destroy", 2, 2, destroy_group, "GROUP"},
@@ -199,5 +206,6 @@ const struct command replication_commands[] = {
     {"mirroring_add", 3, 3, mirror_to_port, "SESSION PORT"},
     {"mirroring_add_mc", 3, 3, mirror_to_group, "SESSION GROUP"},
     {"mirroring_delete", 2, 2, mirror_delete, "SESSION"},
+    {"mirroring_get", 2, 2, mirror_get, "SESSION"},
     {0},
 };

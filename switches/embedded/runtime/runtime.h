@@ -19,8 +19,9 @@ bool parse_number(const char *text, unsigned width, uint8_t *bytes);  // big-end
 bool parse_uint(const char *text, uint64_t most, uint64_t *value);
 bool parse_cell(const char *text, uint32_t size, uint64_t *cell);
 bool name_matches(const char *full, const char *given);
-// the number of the only name that is `given`, or ends in it; -1, with a reason, if there is none. name(i): NULL behind the last
-int find_name(const char *what, const char *given, const char *(*name)(unsigned), struct reply *reply);
+// The number of the only name that is `given`, or ends in it; -1, with a reason, if there is none. name(i): NULL behind the last. The
+// reason offers those names, and what there is `also` (NULL: nothing).
+int find_name(const char *what, const char *given, const char *(*name)(unsigned), const char *(*also)(unsigned), struct reply *reply);
 void say_number(struct reply *reply, const uint8_t *bytes, unsigned size);  // decimal
 
 // --- commands; each file that has some lists them, and the list ends with an element without a name
@@ -33,7 +34,11 @@ struct command {
 };
 extern const struct command table_commands[], state_commands[], replication_commands[], queue_commands[], port_commands[],
     copies_commands[], pipeline_commands[], meter_commands[], digest_commands[], crc_commands[], trace_commands[], gate_commands[],
-    value_set_commands[], action_profile_commands[], disorder_commands[];
+    value_set_commands[], action_profile_commands[], disorder_commands[], control_commands[];
+
+// --- command_names.c
+const struct command *find_command(const char *name);             // NULL: none
+void refuse_command(const char *name, struct reply *reply);       // what does instead, or what is near
 
 // --- tables.c: entries and lookup
 void tables_init(void);
@@ -77,6 +82,8 @@ bool action_data(int argc, char **argv, int start, const struct action_info *act
 // A new entry, not yet in its table, from KEY... => WORDS... [PRIORITY] at argv[first]; `action` takes as many words as are
 // `wanted`. NULL: it does not fit.
 struct entry *parse_entry(struct table *t, int argc, char **argv, int first, const char *action, unsigned wanted, struct reply *reply);
+// A new entry with the key of these words and, where the table's entries have priorities, that of the word behind them; likewise.
+struct entry *parse_key(struct table *t, char **words, const char *priority, struct reply *reply);
 void say_action(const struct action_info *action, const uint64_t *data, struct reply *reply);
 
 // --- table_commands.c
@@ -84,6 +91,8 @@ void say_action(const struct action_info *action, const uint64_t *data, struct r
 bool direct_counter(char **argv, struct count **found, struct reply *reply);
 bool direct_meter(char **argv, struct entry **found, struct reply *reply);
 bool direct_counter_reset(char **argv);  // false: no table has such counters
+const char *direct_counter_name(unsigned i);  // NULL behind the last
+const char *direct_meter_name(unsigned i);
 
 // --- state.c: registers and counters
 void state_reset(void);

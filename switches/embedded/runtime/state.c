@@ -5,12 +5,12 @@ static const char *register_name(unsigned i) { return program_registers[i].name;
 const char *counter_name(unsigned i) { return program_counters[i].name; }
 
 static const struct register_array *find_register(const char *name, struct reply *reply) {
-    int i = find_name("register", name, register_name, reply);
+    int i = find_name("register", name, register_name, NULL, reply);
     return i < 0 ? NULL : &program_registers[i];
 }
 
 static const struct counter_array *find_counter(const char *name, struct reply *reply) {
-    int i = find_name("counter", name, counter_name, reply);
+    int i = find_name("counter", name, counter_name, direct_counter_name, reply);
     return i < 0 ? NULL : &program_counters[i];
 }
 

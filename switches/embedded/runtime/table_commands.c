@@ -77,6 +77,17 @@ static void num_entries(int argc, char **argv, struct reply *reply) {
     if (t) say(reply, "%u\n", t->entries);
 }
 
+static void say_parameters(const struct action_info *action, struct reply *reply) {
+    say(reply, "%s [", action->name);
+    for (unsigned i = 0; i < action->count; i++)
+        say(reply, "%s%s(%u)", i ? ",\t" : "", action->parameters[i].name, action->parameters[i].width);
+    say(reply, "]\n");
+}
+
+static void say_actions(const struct table *t, struct reply *reply) {
+    for (unsigned a = 0; a < t->action_count; a++) say_parameters(&t->actions[a], reply);
+}
+
 static void table_info(int argc, char **argv, struct reply *reply) {
     (void)argc;
     static const char *const kinds[] = {"exact", "lpm", "ternary", "range", "optional"};
@@ -86,12 +97,28 @@ static void table_info(int argc, char **argv, struct reply *reply) {
     for (unsigned i = 0; i < t->key_count; i++)
         say(reply, "%s%s(%s, %u)", i ? ",\t" : "", t->keys[i].name, kinds[t->keys[i].kind], t->keys[i].width);
     say(reply, "]\n");
-    for (unsigned a = 0; a < t->action_count; a++) {
-        say(reply, "%s [", t->actions[a].name);
-        for (unsigned i = 0; i < t->actions[a].count; i++)
-            say(reply, "%s%s(%u)", i ? ",\t" : "", t->actions[a].parameters[i].name, t->actions[a].parameters[i].width);
-        say(reply, "]\n");
-    }
+    say_actions(t, reply);
+}
+
+static void show_actions_of(int argc, char **argv, struct reply *reply) {
+    (void)argc;
+    const struct table *t = find_table(argv[1], reply);
+    if (t) say_actions(t, reply);
+}
+
+// whether a table before this one has an action of that name
+static bool shown_before(const struct table *t, const char *name) {
+    for (struct table *const *other = program_tables; *other != t; other++)
+        for (unsigned a = 0; a < (*other)->action_count; a++)
+            if (!strcmp((*other)->actions[a].name, name)) return true;
+    return false;
+}
+
+static void show_actions(int argc, char **argv, struct reply *reply) {
+    (void)argc, (void)argv;
+    for (struct table *const *t = program_tables; *t; t++)
+        for (unsigned a = 0; a < (*t)->action_count; a++)
+            if (!shown_before(*t, (*t)->actions[a].name)) say_parameters(&(*t)->actions[a], reply);
 }
 
 static void say_target(const struct table *t, struct reference to, unsigned action, const uint64_t *data, struct reply *reply) {
@@ -120,6 +147,30 @@ static void dump_entry(const struct table *t, const struct entry *e, void *argum
     }
     say(reply, " =>");
     say_target(t, e->to, e->action, e->data, reply);
+}
+
+static void dump_one(int argc, char **argv, struct reply *reply) {
+    (void)argc;
+    struct table *t = find_table(argv[1], reply);
+    const struct entry *e = t ? find_entry(t, argv[2], reply) : NULL;
+    if (e) dump_entry(t, e, reply);
+}
+
+static void dump_of_key(int argc, char **argv, struct reply *reply) {
+    struct table *t = find_table(argv[1], reply);
+    if (!t) return;
+    bool priority = table_has_priorities(t);
+    if (!t->key_count || argc - 2 != (int)t->key_count + priority)
+        return fail(reply, "table %s has %u key fields%s, and %d words are given", t->name, t->key_count,
+                    priority ? ", and its entries have a priority behind them" : "", argc - 2);
+    struct entry *wanted = parse_key(t, argv + 2, argv[argc - 1], reply);
+    if (!wanted) return;
+    const struct entry *found = table_same(t, wanted);
+    entry_free(wanted);
+    if (found)
+        dump_entry(t, found, reply);
+    else
+        fail(reply, "table %s has no entry of that key", t->name);
 }
 
 static void dump(int argc, char **argv, struct reply *reply) {
@@ -165,6 +216,15 @@ static void idle(int argc, char **argv, struct reply *reply) {
 static const char *counter_of(const struct table *t) { return t->counter_name; }
 static const char *meter_of(const struct table *t) { return t->meter_name; }
 
+static const char *direct_name(const char *(*name)(const struct table *), unsigned i) {
+    for (struct table *const *t = program_tables; *t; t++)
+        if (name(*t) && i-- == 0) return name(*t);
+    return NULL;
+}
+
+const char *direct_counter_name(unsigned i) { return direct_name(counter_of, i); }
+const char *direct_meter_name(unsigned i) { return direct_name(meter_of, i); }
+
 // the table whose counters or meters have this name; NULL: none. One of an array goes before one that only ends in it.
 static struct table *table_with(const char *(*name)(const struct table *), const char *(*array)(unsigned), const char *given) {
     for (struct table *const *t = program_tables; *t; t++)
@@ -206,6 +266,10 @@ const struct command table_commands[] = {
     {"table_set_timeout", 4, 4, set_timeout, "TABLE HANDLE MILLISECONDS"},
     {"table_idle", 2, 2, idle, "TABLE"},
     {"table_dump", 2, 2, dump, "TABLE"},
+    {"table_dump_entry", 3, 3, dump_one, "TABLE HANDLE"},
+    {"table_dump_entry_from_key", 2, MANY, dump_of_key, "TABLE KEY... [PRIORITY]"},
+    {"table_show_actions", 2, 2, show_actions_of, "TABLE"},
+    {"show_actions", 1, 1, show_actions, ""},
     {"table_info", 2, 2, table_info, "TABLE"},
     {"show_tables", 1, 1, show_tables, ""},
     {0},

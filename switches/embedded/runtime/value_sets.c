@@ -21,7 +21,7 @@ void value_sets_reset(void) {
 static const char *set_name(unsigned i) { return program_value_sets[i] ? program_value_sets[i]->name : NULL; }
 
 static struct value_set *named(const char *name, struct reply *reply) {
-    int i = find_name("value_set", name, set_name, reply);
+    int i = find_name("value_set", name, set_name, NULL, reply);
     return i < 0 ? NULL : program_value_sets[i];
 }
 
@@ -65,7 +65,13 @@ static void show(int argc, char **argv, struct reply *reply) {
     }
 }
 
+static void show_sets(int argc, char **argv, struct reply *reply) {
+    (void)argc, (void)argv;
+    for (struct value_set *const *set = program_value_sets; *set; set++) say(reply, "%s [%u bits]\n", (*set)->name, (*set)->width);
+}
+
 const struct command value_set_commands[] = {
+    {"show_pvs", 1, 1, show_sets, ""},
     {"pvs_add", 3, 3, add, "VALUE_SET VALUE"},
     {"pvs_remove", 3, 3, take_out, "VALUE_SET VALUE"},
     {"pvs_clear", 2, 2, clear, "VALUE_SET"},

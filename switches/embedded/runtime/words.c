@@ -55,7 +55,8 @@ bool parse_number(const char *text, unsigned width, uint8_t *bytes) {
     return width % 8 == 0 || bytes[0] >> width % 8 == 0;
 }
 
-int find_name(const char *what, const char *given, const char *(*name)(unsigned), struct reply *reply) {
+int find_name(const char *what, const char *given, const char *(*name)(unsigned), const char *(*also)(unsigned), struct reply *reply) {
+    unsigned offered = 0;
     int found = -1;
     for (unsigned i = 0; name(i); i++)
         if (!strcmp(name(i), given)) return (int)i;
@@ -66,7 +67,8 @@ int find_name(const char *what, const char *given, const char *(*name)(unsigned)
     }
     if (found >= 0) return found;
     fail(reply, "there is no %s %s", what, given);
-    for (unsigned i = 0; name(i); i++) offer(reply, i, name(i));
+    for (unsigned i = 0; name(i); i++) offer(reply, offered++, name(i));
+    for (unsigned i = 0; also && also(i); i++) offer(reply, offered++, also(i));
     return -1;
 }
 
