@@ -19,6 +19,7 @@ static const char *const substitutes[][2] = {
     {"port_add", "ports are given when the switch starts, with -i PORT@INTERFACE"},
     {"port_remove", "ports are given when the switch starts: set the interface down, as with ip link set INTERFACE down"},
     {"mc_set_lag_membership", "there are no link aggregation groups: give mc_node_create the ports"},
+    {"mirroring_add_port_and_mgrp", "a session has a port or a group: use mirroring_add_mc with a group that has a node of that port"},
     {"set_toeplitz_hash_key", "there is no Toeplitz hash: choose another HashAlgorithm"},
     {"table_dump_member", "use act_prof_dump_member with the action profile"},
     {"table_dump_group", "use act_prof_dump_group with the action profile"},

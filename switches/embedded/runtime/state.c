@@ -142,7 +142,21 @@ void state_reset(void) {
     for (const struct counter_array *c = program_counters; c->name; c++) memset(c->cells, 0, sizeof *c->cells * c->size);
 }
 
+// kind, name, and in brackets bits and cells, as far as it has any
+static void show_resources(int argc, char **argv, struct reply *reply) {
+    (void)argc, (void)argv;
+    for (const struct register_array *r = program_registers; r->name; r++) say(reply, "register %s [%u bits, %u cells]\n", r->name, r->width, r->size);
+    for (const struct counter_array *c = program_counters; c->name; c++) say(reply, "counter %s [%u cells]\n", c->name, c->size);
+    for (unsigned i = 0; direct_counter_name(i); i++) say(reply, "counter %s\n", direct_counter_name(i));
+    for (const struct meter_array *m = program_meters; m->name; m++) say(reply, "meter %s [%u cells]\n", m->name, m->size);
+    for (unsigned i = 0; direct_meter_name(i); i++) say(reply, "meter %s\n", direct_meter_name(i));
+    for (struct action_profile *const *p = program_action_profiles; *p; p++) say(reply, "action_profile %s\n", (*p)->name);
+    for (struct value_set *const *set = program_value_sets; *set; set++) say(reply, "value_set %s [%u bits]\n", (*set)->name, (*set)->width);
+    for (struct crc *const *hash = program_crcs; *hash; hash++) say(reply, "hash %s [%u bits]\n", (*hash)->name, (*hash)->width);
+}
+
 const struct command state_commands[] = {
+    {"show_resources", 1, 1, show_resources, ""},
     {"register_read", 2, 3, register_read, "REGISTER [CELL]"},
     {"register_write", 4, 4, register_write, "REGISTER CELL VALUE"},
     {"register_reset", 2, 2, register_reset, "REGISTER"},
