@@ -82,7 +82,7 @@ class Atp(Streaming):
 
     def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
         if plan.pods:
-            raise ValueError("scheme atp adds at two levels of switches: choose a topology without pods")
+            raise ValueError(f"scheme {self.name} adds at two levels of switches: choose a topology without pods")
         told = sum(np.array(_sources(plan, job.plan)) for job in jobs)
         if (most := int(np.max(told))) > atp.SOURCES:
             raise ValueError(f"a rack's switch tells {atp.SOURCES} sources apart, not {most}: fewer workers, servers or spines")

@@ -14,7 +14,7 @@ from typing import Any
 from inalab import schemes
 from inalab.hosts.collective import Operation
 from inalab.hosts.plugins import PluginError, is_file, load
-from inalab.schemes.scheme import Admitted, Look, Scheme, SchemeSettings
+from inalab.schemes.scheme import Admitted, Cells, Look, Scheme, SchemeSettings
 from inalab.schemes.streaming import P4
 from inalab.switches.control import Control
 from inalab.topologies.plan import NetworkPlan
@@ -135,6 +135,11 @@ class Running:
             for what, number in scheme.counted(control, plan, name, [job for job in jobs if job.scheme is scheme]).items():
                 found[what] = found[what] + number if what in found else number
         return found
+
+    def memory(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> list[Cells]:
+        """What these schemes' jobs have of the memory of the switch `name`."""
+        each = (scheme.memory(control, plan, name, [job for job in jobs if job.scheme is scheme]) for scheme in self.schemes)
+        return [cells for its in each for cells in its]
 
     def metrics(self, counted: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Metrics of a trial that follow from what all switches have counted."""

@@ -2,7 +2,8 @@
 
    The one that is nearest to its end goes first, as in shortest remaining time first, so that the jobs end sooner on average. Layers in
    front, whose gradients come last in the backward pass, are more urgent than those behind. The paper's formula has the time that
-   remains and the layer, too; ours is a reading of it, in chunks. */
+   remains and the layer, too; ours is a reading of it, in chunks. With 65,535
+   chunks and more left all are alike. */
 #include "inside.h"
 
 #define MOST_URGENT UINT16_MAX

@@ -23,6 +23,7 @@ class Variable:
     direction: str = ""
     lasting: bool = False
     annotations: list[s.Annotation] = field(default_factory=list)
+    default: s.Expression | None = None  # of a parameter
 
 
 @dataclass(eq=False)

@@ -171,7 +171,7 @@ class _Builder(Transformer):  # type: ignore[type-arg]
     def actions_property(self, m, c): return ("actions", c)
     def action_ref(self, m, c): return s.ActionRef(self.at(m), c[1], c[2] or [], c[0] or [])
     def entries_property(self, m, c): return ("entries", (c[0] is not None, c[1:]))
-    def entry(self, m, c): return s.Entry(self.at(m), c[1], c[2], c[0].value if c[0] else None, c[3] or [])
+    def entry(self, m, c): return s.Entry(self.at(m), c[2], c[3], c[1].value if c[1] else None, c[4] or [])
     def entry_action(self, m, c): return s.ActionRef(self.at(m), c[0], c[1] or [], [])
     def other_property(self, m, c): return ("property", s.Property(self.at(m), str(c[2]), c[3], c[1] is not None, c[0] or []))
 

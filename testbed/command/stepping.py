@@ -57,9 +57,9 @@ class _Stepping:
     def __init__(self, console: Console, control: SocketControl, trial: RunningTrial, name: str) -> None:
         self.console, self.control, self.name = console, control, name
         self.plan = trial.settings.plan()
-        self.own = trial.watched(self.plan)
+        self.own, self.running = trial.watched(self.plan), trial.settings.running()
         self.peers = {a.port: a.peer for a in self.plan.switches[name].attachments}
-        self.layout = _layout(self.own)
+        self.layout = _layout(self.own) if len(self.running.schemes) == 1 else []
 
     def run(self, pace: float) -> None:
         while True:
@@ -88,7 +88,7 @@ class _Stepping:
         return int(found[1]), int(found[2]), int(found[3]), bytes.fromhex(found[4])
 
     def _memory(self) -> Memory:
-        cells = self.own[0].scheme.memory(self.control, self.plan, self.name, self.own) if self.own else []
+        cells = self.running.memory(self.control, self.plan, self.name, self.own)
         return {(part.title, slot): taken for part in cells for slot, taken in part.taken.items()}
 
     def _told(self, data: bytes) -> str:
@@ -102,7 +102,8 @@ class _Stepping:
             value = whole >> (8 * len(data) - at) & ((1 << width) - 1)
             if header not in BELOW:
                 words.append(f"{name} {names.get(value, value)}")
-        return ", ".join(words) or "nothing that this scheme sends"
+        nothing = "nothing that this scheme sends" if len(self.running.schemes) == 1 else f"of {self.running.name}, not told apart"
+        return ", ".join(words) or nothing
 
 
 def _layout(own: Sequence[Admitted]) -> list[tuple[str, str, int, dict[int, str]]]:

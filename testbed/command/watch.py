@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from inalab.schemes.scheme import Admitted, Cells
+from inalab.schemes.scheme import Cells
 from inalab.switches import loss as losses
 from inalab.switches.control import ControlError
 from inalab.switches.embedded.control import SocketControl
@@ -71,7 +71,8 @@ def picture(trial: RunningTrial) -> RenderableType:
     for name in plan.switches:
         try:
             with SocketControl(trial.sockets / f"{name}.sock", timeout=2.0) as control:
-                seen = _look(control, plan, name, own, settings.loss)
+                memory = settings.running().memory(control, plan, name, own)
+                seen = _look(control, plan, name, memory, settings.loss)
         except (ControlError, ValueError) as error:
             panels.append(Panel(styled(f"does not answer: {error}"), title=styled(name), title_align="left"))
             continue
@@ -84,7 +85,7 @@ def picture(trial: RunningTrial) -> RenderableType:
     return Group(Text(title, style="bold"), *panels, *shown, Text(f"waited for, and in how many slots: {wording}"))
 
 
-def _look(control: SocketControl, plan: NetworkPlan, name: str, own: list[Admitted], loss: float) -> _Seen:
+def _look(control: SocketControl, plan: NetworkPlan, name: str, cells: list[Cells], loss: float) -> _Seen:
     ports = control.ports().values()
     total = {key: sum(port.get(key, 0) for port in ports) for key in ("received", "sent", "queue_drops")}
     lost = passed = 0
@@ -92,7 +93,6 @@ def _look(control: SocketControl, plan: NetworkPlan, name: str, own: list[Admitt
         if attachment.upper:
             here = losses.counted(control, attachment.port)
             lost, passed = lost + here[0], passed + here[1]
-    cells = own[0].scheme.memory(control, plan, name, own) if own else []
     return _Seen(cells, total["received"], total["sent"], total["queue_drops"], lost, passed)
 
 

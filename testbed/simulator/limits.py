@@ -32,6 +32,8 @@ def check(settings: TrialSettings) -> None:
     except ValueError as error:
         raise SettingsError(str(error)) from None
     each = settings.each()
+    if len((running := settings.running()).schemes) > 1:
+        raise SettingsError(f"jobs of {running.name} at once are not simulated: choose one of them, or target virtual")
     for job in each:
         scheme = job.of_scheme()
         pipelines = (BLOCKING,) if scheme.native else (BLOCKING, BARRIER) if scheme.by_priority else (BLOCKING, *LAYERED)

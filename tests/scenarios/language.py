@@ -159,6 +159,15 @@ def keys() -> Scenario:
     return Scenario("keys", PROGRAMS / "keys.p4", probes(">BBH9sB", rows), commands)
 
 
+def parameters() -> Scenario:
+    """By name, by default, of constructors and of the package; keys of an enum; an action with many parameters."""
+    many = " ".join(str(1000 + n) for n in range(18))
+    commands = [f"table_add by_enum mark {which} => {which + 70}" for which in range(3)]
+    commands += [f"table_add wide many 5 => {many}"]
+    rows = [(op, a, 7 * op + a, 1000 + op) for _ in range(2) for op in range(6) for a in (0, 1, 2, 5)]
+    return Scenario("parameters", PROGRAMS / "parameters.p4", probes(">BBII", rows), commands)
+
+
 def short() -> Scenario:
     """Packets that end anywhere within the headers, from every port: default ports, and headers that are not valid."""
     whole = ETHERNET + struct.pack(">BBHBBHH", 1, 0, 2, 0, 0, 0, 0)

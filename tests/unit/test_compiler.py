@@ -46,7 +46,7 @@ from tests.probe import compile_, program
         ({"body": "bit<8> counter = 3; if (counter < 5 && hdr.probe.a < counter) { nobody = 1; }"}, 9, "nobody is not declared"),
         ({"locals_": "table t { key = { hdr.probe.a : selector; } actions = { NoAction; } }"}, 7, "a selector key belongs to a table"),
         ({"outside": "extern void mine();", "body": "mine();"}, 9, "not supported by the embedded switch: mine"),
-        ({"outside": "header odd_t { bit<7> x; }"}, 5, "no multiple of 8"),
+        ({"outside": "header odd_t { bit<7> x; } struct user_t { odd_t odd; }"}, 5, "no multiple of 8"),
         ({"locals_": "register<bit<8>>(4) r;", "body": "r.write(9, 1);"}, 9, "has 4 cells, no cell 9"),
         ({"locals_": "action a(bit<8> x) {} table t { key = { hdr.probe.a : exact; } actions = { a; } default_action = b(); }",
           "body": "t.apply();"}, 7, "default action b is not among"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from scapy.layers.inet import IP
+from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from inalab.hosts.atp import wire
@@ -44,13 +44,21 @@ def test_what_was_gathered_leaves_to_its_own_server_in_its_workers_name(level: i
     with switch(both) as made:
         for w in (1, 2):
             assert made.send(w, one.gradient(w, 5, vector(w), next_index=LOW, ecn=w - 1)) == []
-        ((port, data),) = made.send(0, two.gradient(0, 6, vector(40), next_index=HIGH))
+        urgent = bytearray(two.gradient(0, 6, vector(40), next_index=HIGH))
+        urgent[34:36] = (9).to_bytes(2, "big")  # from another port
+        ((port, data),) = made.send(0, bytes(urgent))
         h = read(data)
         assert (port, h.job, h.sequence, list(h.vector)) == (SERVER_PORT if level else UPLINK, 0, 5, vector(3))
         assert (h.bitmap0, h.bitmap1) == ((0, 0b110) if level else (0b110, rack_bit(RACK)))
         assert (h.edge_switch, h.collision, h.resend, h.asked, h.ecn, h.overflow, h.next_index) == (1, 1, 0, 0, 1, 0, LOW)
         assert (Ether(data).src, Ether(data)[IP].src) == (worker_station(1).mac, worker_station(1).ip)  # who had claimed it
         assert (Ether(data).dst, Ether(data)[IP].dst) == (SERVER.mac, SERVER.ip)
+        assert (Ether(data)[UDP].sport, Ether(data)[IP].ttl, Ether(data)[IP].tos, Ether(data)[IP].flags) == (
+            wire.UDP_PORT,
+            64,
+            0,
+            "DF",
+        )
         assert made.counter("preemptions", 1) == 1
         for w in (1, 2):
             answers = made.send(w, two.gradient(w, 6, vector(w), next_index=HIGH))

@@ -62,7 +62,7 @@ def test_the_command_line_goes_on_after_a_refused_command(tmp_path: Path) -> Non
     tell = [sys.executable, "-m", "inalab.switches.cli", str(path)]
     done = subprocess.run(tell, input="nonsense\nhelp\nget_time_elapsed\n", capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "error: nonsense: there is no command nonsense: help lists all\n")
-    assert "register_read REGISTER [INDEX]" in done.stdout
+    assert "register_read REGISTER [CELL]" in done.stdout
     assert done.stdout.splitlines()[-1].isdigit()
     assert subprocess.run([*tell, "get_time_elapsed"], capture_output=True, check=False).returncode == 0
     switch.terminate()

@@ -9,6 +9,10 @@ import pytest
 
 from inalab.schemes import atp, switchml
 from inalab.schemes.registry import SchemeError, find, running
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.simulator import limits
 from inalab.testbed.trial.configuration import commands_for
 from tests.unit.test_virtual import metrics, settings, virtual
 
@@ -67,3 +71,21 @@ def test_links_with_packets_of_all_sizes_are_not_paced() -> None:
         (commands,) = commands_for(chosen, chosen.plan(), 1).values()
         paced[name] = any(line.startswith("set_queue_rate") for line in commands)
     assert paced == {"alone": False, "both": True, "with a ring": False}
+
+
+def test_a_switch_shows_the_memory_of_each_job_as_its_scheme_has_it() -> None:
+    chosen = settings(racks=1, workers=2, jobs=jobs(SWITCHML, ATP, SWITCHML), slots=4)
+    plan, its = chosen.plan(), chosen.running()
+    ((name, commands),) = commands_for(chosen, plan, 1).items()
+    with OfflineSwitch(build(its.program, {"K": "64"}), ports=12) as switch:
+        for command in commands:
+            switch.command(command)
+        switch.command("register_write bitmap_checker.seen 8 1")  # the second SwitchML job's first cell
+        switch.command(f"register_write round.round 8 {1 << 32 | 5}")
+        found = its.memory(switch, plan, name, chosen.admitted(plan))
+    assert {cells.title: len(cells.taken) for cells in found} == {"job 0, slots": 0, "job 1, aggregators": 0, "job 2, slots": 1}
+
+
+def test_they_are_not_simulated_together() -> None:
+    with pytest.raises(SettingsError, match=r"^jobs of switchml and atp at once are not simulated: choose one of them"):
+        limits.check(settings(jobs=jobs(SWITCHML, ATP)))

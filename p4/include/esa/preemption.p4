@@ -3,12 +3,15 @@
 // leaves in its place, to the server; a sum that has left already is overwritten. Whoever is not urgent enough goes on alone,
 // and halves the priority of what it met: an aggregator for which workers are late is not held for long.
 //
-// All of a packet's chunk that comes later finds its aggregator refused, and meets the rest at the server.
+// What comes later of an evicted chunk finds its aggregator refused, as long as no other chunk was turned away there since, and
+// meets the rest at the server. Else it may claim again, and queries bring both parts together.
 #ifndef PREEMPTION_P4
 #define PREEMPTION_P4
 #include "../atp/headers.p4"
 #include "../atp/metadata.p4"
 #include "../atp/next_step.p4"
+
+const bit<3> DO_NOT_FRAGMENT = 2;  // as hosts send
 
 // What an aggregator holds before a packet
 struct held_t {
@@ -88,13 +91,17 @@ control Preemption(inout headers_t hdr, inout atp_metadata_t meta, inout atp_ste
     }
 }
 
-// The packet becomes one with what was gathered for another chunk; its vector is that already.
+// The packet becomes one with what was gathered for another chunk; its vector is that already. Nothing of its sender is left.
 control Eviction(inout headers_t hdr, in held_t held, in claim_t claim) {
     apply {
         hdr.ethernet.src = claim.mac_src;
         hdr.ethernet.dst = claim.mac_dst;
         hdr.ipv4.src = claim.ip_src;
         hdr.ipv4.dst = claim.ip_dst;
+        hdr.ipv4.tos = 0;
+        hdr.ipv4.flags = DO_NOT_FRAGMENT;
+        hdr.ipv4.ttl = 64;
+        hdr.udp.src = UDP_PORT_ATP;
         hdr.atp.epoch = held.owner[63:32];
         hdr.atp.job = held.owner[31:24];
         hdr.atp.sequence = held.owner[23:0];

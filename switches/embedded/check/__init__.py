@@ -11,11 +11,12 @@ from .. import syntax as s
 from ..errors import CompileError, Position, UnsupportedError, unsupported
 from ..preprocess import SYSTEM_INCLUDES
 from ..types import BlockType, Header, Struct
-from . import blocks, deparser, functions, resolve
+from . import blocks, calls, deparser, functions, resolve, simple_switch
 from .context import Checker
 from .scope import Declaration, Scope, TypeName
 
 ROLES = ("parser", "verify checksum", "ingress", "egress", "compute checksum", "deparser")
+NAMES = ("p", "vr", "ig", "eg", "ck", "dep")  # of the package's parameters
 PARAMETERS = (4, 2, 3, 3, 2, 2)  # of each
 HEADERS = (1, 0, 0, 0, 0, 1)  # which of them has the headers
 
@@ -30,6 +31,7 @@ def check(program: s.Program, path: Path) -> checked.Program:
     made.instances = list(c.made)
     made.controller_headers = _controller_headers(c, program)
     _check_unused(c)
+    simple_switch.check(made)
     made.exits, made.digests = c.exits, c.digests
     return made
 
@@ -89,7 +91,9 @@ def _package(c: Checker, main: s.Instantiation, externs: list[checked.ExternObje
     """The six blocks of V1Switch, and the types of headers and metadata that they share."""
     if len(main.arguments) != len(ROLES):
         raise CompileError(main.position, f"V1Switch takes {len(ROLES)} blocks: {', '.join(ROLES)}")
-    made = [_block(c, role, argument, n) for role, argument, n in zip(ROLES, main.arguments, PARAMETERS, strict=True)]
+    parameters = [calls.Parameter(name, BlockType(role), "") for name, role in zip(NAMES, ROLES, strict=True)]
+    given = calls.arranged("V1Switch", parameters, s.Call(main.position, s.Name(main.position, "V1Switch"), main.arguments))
+    made = [_block(c, role, argument, n) for role, argument, n in zip(ROLES, given, PARAMETERS, strict=True)]
     headers, metadata, standard = (variable.type for variable in made[0].parameters[1:])
     if not isinstance(headers, Struct) or not isinstance(metadata, Struct):
         raise CompileError(made[0].position, "headers and metadata must be structs")

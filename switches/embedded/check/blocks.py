@@ -8,7 +8,7 @@ from copy import deepcopy
 from .. import checked
 from .. import syntax as s
 from ..errors import CompileError, Position, unsupported
-from ..types import BlockType, ExternType, Struct, TupleOf, Type, as_bits, bit_width
+from ..types import VOID, BlockType, ExternType, Struct, TupleOf, Type, as_bits, bit_width
 from . import calls, expressions, functions, resolve, statements, states, tables
 from .context import Checker
 from .conversions import coerce
@@ -28,16 +28,16 @@ def instance(
     path = (*c.where.path, name)
     if len(path) > DEEPEST_PATH:
         raise CompileError(position, f"{node.name} instantiates itself")
-    if len(node.constructor) != len(given):
-        raise CompileError(position, f"{node.name} is constructed from {len(node.constructor)} arguments")
+    wanted = [calls.Parameter(p.name, VOID, "", default=deepcopy(p.default)) for p in node.constructor]
+    given = calls.arranged(f"the constructor of {node.name}", wanted, s.Call(position, s.Name(position, node.name), given))
     if len(node.type_parameters) != len(types):
         raise CompileError(position, f"{node.name} takes {len(node.type_parameters)} type arguments, and {len(types)} are given")
     inner = Scope(symbol.scope)
     inner.names.update({name: TypeName(type_) for name, type_ in zip(node.type_parameters, types, strict=True)})
     for parameter, argument in zip(node.constructor, given, strict=True):
         type_ = resolve.resolve(c, parameter.type, inner)
-        if isinstance(type_, BlockType):
-            inner.declare(parameter.name, _block_argument(type_, argument, scope), parameter.position)
+        if isinstance(type_, (BlockType, ExternType)):
+            inner.declare(parameter.name, _instance_argument(type_, argument, scope), parameter.position)
             continue
         value = coerce(c, expressions.expression(c, argument, scope, type_), type_)
         if value.constant is None:
@@ -60,10 +60,13 @@ def instance(
     return made
 
 
-def _block_argument(type_: BlockType, argument: s.Expression, scope: Scope) -> checked.Instance:
+def _instance_argument(
+    type_: BlockType | ExternType, argument: s.Expression, scope: Scope
+) -> checked.Instance | checked.ExternObject:  # fmt: skip
     """An instance that another is constructed from."""
     symbol = scope.get(argument.name, argument.position) if isinstance(argument, s.Name) else None
-    if not isinstance(symbol, checked.Instance):
+    fits = isinstance(symbol, checked.Instance) if isinstance(type_, BlockType) else getattr(symbol, "type", None) == type_
+    if not isinstance(symbol, (checked.Instance, checked.ExternObject)) or not fits:
         raise CompileError(argument.position, f"an instance of {type_} is needed here, by its name")
     return symbol
 
@@ -110,6 +113,8 @@ def _value_set(c: Checker, node: s.ValueSet, scope: Scope) -> checked.ValueSet:
 def instantiate(c: Checker, node: s.Instantiation, scope: Scope, externs: list[checked.ExternObject]) -> None:
     """An extern object, or a parser or control within another."""
     symbol = scope.get(node.type.name, node.type.position)
+    if isinstance(symbol, TypeName) and isinstance(symbol.type, ExternType):  # a typedef of it
+        symbol = c.top.get(symbol.type.name, node.type.position)
     if not isinstance(symbol, Declaration):
         raise CompileError(node.position, f"{node.type.name} cannot be instantiated")
     made: checked.ExternObject | checked.Instance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 from .. import checked
@@ -57,7 +58,7 @@ def arguments(
 ) -> list[s.Expression]:
     """The arguments in the order of the parameters, each of its type; binds type variables."""
     bindings = {} if bindings is None else bindings
-    given = _arranged(name, parameters, node)
+    given = arranged(name, parameters, node)
     found = [_argument(c, p, a, scope, bindings) for p, a in zip(parameters, given, strict=True)]
     return [_settled(c, p, a, bindings) for p, a in zip(parameters, found, strict=True)]
 
@@ -73,7 +74,7 @@ def _settled(c: Checker, parameter: Parameter, node: s.Expression, bindings: dic
     return coerce(c, node, type_)
 
 
-def _arranged(name: str, parameters: Sequence[Parameter], node: s.Call) -> list[s.Expression]:
+def arranged(name: str, parameters: Sequence[Parameter], node: s.Call) -> list[s.Expression]:
     """The arguments as given, in the order of the parameters (section 6.8)."""
     given = node.arguments
     if any(isinstance(a, s.NamedItem) for a in given):
@@ -115,7 +116,7 @@ def _argument(c: Checker, parameter: Parameter, node: s.Expression, scope: Scope
 
 
 def of_variables(parameters: list[checked.Variable]) -> list[Parameter]:
-    return [Parameter(p.name, p.type, p.direction) for p in parameters]
+    return [Parameter(p.name, p.type, p.direction, default=deepcopy(p.default)) for p in parameters]
 
 
 def declared(c: Checker, node: s.Function, scope: Scope) -> list[Parameter]:

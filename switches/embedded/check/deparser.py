@@ -22,8 +22,6 @@ def most(node: s.Statement | None, before: int) -> int:
                 before = most(inside, before)
         case s.If():
             return max(most(node.then, before), most(node.otherwise, before))
-        case s.Switch():
-            return max([before, *(most(case.body, before) for case in node.cases)])
         case s.For() | s.ForIn():
             if most(node.body, before) != before:
                 raise unsupported(node.position, "emit in a loop")

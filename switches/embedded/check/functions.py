@@ -6,13 +6,15 @@ from copy import deepcopy
 
 from .. import checked
 from .. import syntax as s
-from ..errors import CompileError, Position
+from ..errors import CompileError, Position, unsupported
 from ..types import VOID, ExternType, Integer, StringType, Type, TypeVariable
 from ..walk import always_returns, walk
 from . import resolve, statements
 from .context import Checker
 from .names import control_name
 from .scope import Overloads, Scope, TypeName
+
+PACKETS = ("packet_in", "packet_out")
 
 
 def declare(c: Checker, node: s.Function, scope: Scope) -> None:
@@ -77,6 +79,10 @@ def parameter(c: Checker, node: s.Parameter, scope: Scope, inner: Scope, lasting
     type_ = resolve.resolve(c, node.type, scope)
     if isinstance(type_, (Integer, StringType)) or type_ == VOID or (isinstance(type_, ExternType) and not lasting):
         raise CompileError(node.position, f"a parameter of type {type_} is not possible here")
-    made = checked.Variable(node.name, type_, node.direction in ("out", "inout"), node.direction, lasting, node.annotations)
+    if isinstance(type_, ExternType) and type_.name not in PACKETS:
+        wording = f"a parameter of type {type_}: construct the control from it, as in control C()({type_} {node.name})"
+        raise unsupported(node.position, wording)
+    assignable = node.direction in ("out", "inout")
+    made = checked.Variable(node.name, type_, assignable, node.direction, lasting, node.annotations, node.default)
     inner.declare(node.name, made, node.position)
     return made

@@ -68,7 +68,7 @@ def _named(c: Checker, node: s.NamedType, scope: Scope) -> Type:
     if isinstance(symbol, TypeName):
         if arguments:
             raise CompileError(node.position, f"{node.name} has no type parameters")
-        return symbol.type
+        return _of_whole_bytes(symbol.type, node.position)
     declared = getattr(symbol, "node", None)
     if isinstance(declared, s.Extern):
         if len(arguments) > len(declared.type_parameters):
@@ -78,8 +78,15 @@ def _named(c: Checker, node: s.NamedType, scope: Scope) -> Type:
         if len(arguments) != len(declared.type_parameters):
             raise CompileError(node.position, f"{node.name} takes {len(declared.type_parameters)} type arguments")
         inner = bound_scope(symbol.scope, declared.type_parameters, arguments)
-        return composite(c, declared, inner, f"{node.name}<{', '.join(map(str, arguments))}>")
+        return _of_whole_bytes(composite(c, declared, inner, f"{node.name}<{', '.join(map(str, arguments))}>"), node.position)
     raise CompileError(node.position, f"{node.name} is not a type")
+
+
+def _of_whole_bytes(type_: Type, position: Position) -> Type:
+    """A type that is used: a header of other widths may be declared, and no more."""
+    if isinstance(type_, Header) and type_.width % 8:
+        raise CompileError(position, f"header {type_.name} has {type_.width} bits, which is no multiple of 8")
+    return type_
 
 
 def bound_scope(scope: Scope, parameters: list[str], arguments: tuple[Type, ...]) -> Scope:
@@ -192,8 +199,6 @@ def _check_header(header: Header, position: Position) -> None:
     for f in header.fields:
         if not isinstance(f.type, Varbit) and not has_layout(f.type):
             raise CompileError(position, f"a header cannot have a field of type {f.type}")
-    if header.width % 8:
-        raise CompileError(position, f"header {header.name} has {header.width} bits, which is no multiple of 8")
     varbits = [isinstance(f.type, Varbit) for f in header.fields]
     if sum(varbits) > 1:
         raise CompileError(position, f"header {header.name} has more than one varbit field")

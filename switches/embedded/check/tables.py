@@ -9,7 +9,7 @@ from .. import checked
 from .. import syntax as s
 from ..advice import advice
 from ..errors import CompileError, Position, unsupported
-from ..types import EnumType, as_bits
+from ..types import as_bits
 from . import action_profiles, expressions, resolve
 from .calls import Parameter, arguments, of_variables
 from .context import Checker
@@ -38,7 +38,7 @@ def declare(c: Checker, written: s.Table, scope: Scope) -> checked.Table:
     node = deepcopy(written)
     name = control_name(c, node.name, node.annotations)
     made = checked.Table(node.name, name, c.where.path, node.position, node.annotations)
-    properties = _properties(node)
+    properties = _properties(c, node)
     if node.entries and not node.key:
         raise CompileError(node.position, f"table {node.name} has entries, and no key")
     if sum(element.match_kind == "lpm" for element in node.key) > 1:
@@ -62,13 +62,14 @@ def declare(c: Checker, written: s.Table, scope: Scope) -> checked.Table:
     return made
 
 
-def _properties(node: s.Table) -> dict[str, s.Property]:
+def _properties(c: Checker, node: s.Table) -> dict[str, s.Property]:
     found: dict[str, s.Property] = {}
     for one in node.properties:
         if one.name not in PROPERTIES:
             if near := advice(one.name, sorted(PROPERTIES)):
                 raise CompileError(one.position, f"there is no table property {one.name}{near}")
-            raise unsupported(one.position, f"table property {one.name}")
+            c.warn(one.position, f"table property {one.name} is left out: simple_switch has none of that name")
+            continue
         if one.name in found:
             raise CompileError(one.position, f"table {node.name} gives {one.name} twice")
         found[one.name] = one
@@ -110,12 +111,28 @@ def _key(c: Checker, element: s.KeyElement, scope: Scope) -> checked.Key:
     if element.match_kind not in KINDS:
         raise unsupported(element.position, f"match kind {element.match_kind}")
     names = [a.text() for a in element.annotations if a.name == "name" and a.body]
-    text = source_text(element.expression)
+    text, has_name = source_text(element.expression), bool(names) or _has_name(element.expression)
     found = expressions.expression(c, element.expression, scope)
     type_ = found.type
-    if as_bits(type_) is None or (isinstance(type_, EnumType) and type_.name != "error" and not type_.underlying):
+    if as_bits(type_) is None:
         raise CompileError(element.position, f"a key of {type_} is not possible")
+    if not has_name and found.constant is None:
+        raise CompileError(element.position, 'a computed key has no name of its own: write @name("...") behind its match kind')
     return checked.Key(names[0] if names else text, text, element.match_kind, found, element.position, element.annotations)
+
+
+def _has_name(node: s.Expression) -> bool:
+    """Whether p4c makes a name of a key: of a field, a part of it, or of some of its bits."""
+    match node:
+        case s.Name() | s.Number():
+            return True
+        case s.Member(base=base) | s.Index(base=base) | s.Slice(base=base):
+            return _has_name(base)
+        case s.Call(function=s.Member(base=base, name="isValid")):
+            return _has_name(base)
+        case s.Binary(operator="&"):
+            return _has_name(node.left) and _has_name(node.right)
+    return False
 
 
 def _listed(c: Checker, reference: s.ActionRef, scope: Scope) -> checked.ListedAction:

@@ -10,7 +10,7 @@ from . import calls
 from .context import Context
 from .ctypes import bits_of, c_type, is_wide, literal, size_of
 
-MAX_ACTION_WORDS = 16  # as runtime/program.h has it
+MAX_ACTION_WORDS = 64  # as runtime/program.h has it
 
 
 def run(c: Context, listed: checked.ListedAction, data: list[str]) -> None:

@@ -11,7 +11,7 @@
 #define MAX_LOOP_TURNS 65536    // of all loops that a packet goes through in a parser or control; then it leaves them
 #define DROP_PORT 511
 #define REJECTED UINT32_MAX      // what a parser returns where it neither accepts nor has an error
-#define MAX_ACTION_WORDS 16
+#define MAX_ACTION_WORDS 64
 
 // v1model's standard metadata, in the order of include/v1model.p4
 struct standard_metadata_t {
