@@ -84,6 +84,9 @@ class VirtualConnection(ABC):
         """Bytes that may be handed over."""
         return max(0, min(self.limit - self.unsent(), BUFFER - len(self.outgoing)))
 
+    def unread(self) -> int:
+        return len(self.incoming)
+
     def receive(self, into: memoryview) -> int:
         size = min(len(into), len(self.incoming))
         if size:

@@ -35,6 +35,10 @@ class Connection(Protocol):
         """Take as many bytes as have come, and fit; 0 where the other end sends no more."""
         ...
 
+    def unread(self) -> int:
+        """Bytes that have come and were not taken."""
+        ...
+
     def finish(self) -> None:
         """Send no more."""
         ...

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import struct
+import termios
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +17,7 @@ CUBIC = b"cubic"
 SO_MAX_PACING_RATE = 47  # of <asm-generic/socket.h>
 UNLIMITED = (1 << 8 * struct.calcsize("@L")) - 1
 TCP_NOTSENT_LOWAT = 25  # of <linux/tcp.h>
-U32 = struct.Struct("=I")
+U32, I32 = struct.Struct("=I"), struct.Struct("=i")
 TOTAL_RETRANSMISSIONS, SEGMENTS_OUT, SEGMENTS_IN = 100, 136, 140  # offsets in struct tcp_info
 
 
@@ -35,6 +37,9 @@ class KernelConnection:
 
     def receive(self, into: memoryview) -> int:
         return self.socket.recv_into(into)
+
+    def unread(self) -> int:
+        return I32.unpack(fcntl.ioctl(self.socket, termios.FIONREAD, bytes(I32.size)))[0]  # type: ignore[no-any-return]
 
     def finish(self) -> None:
         self.socket.shutdown(socket.SHUT_WR)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from inalab.hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing, node_name
 from inalab.hosts.floats import add
+from inalab.hosts.tcp.arrivals import Arrivals
 from inalab.hosts.tcp.connection import Meeting, MeetingError, count_segments
 from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.schedules import Move, Schedule, blocks
@@ -53,6 +54,7 @@ class Node:
         self.connections = meeting.connections
         self.unannounced: set[int] = set()  # partners that have not announced what they sum
         self.times: StepTimes | None = None
+        self.arrivals: Arrivals | None = None  # where the link's rate is measured
         self.interrupt = NEVER  # a descriptor that is readable when there may be a reason to give up
         if self.pulse is not None:
             for made in self.connections.values():
@@ -125,6 +127,8 @@ class Node:
                 ready = [
                     (key, events) for key, events in waiting.select(min(PULSE, self.patience)) if not self._interrupts(waiting, key)
                 ]
+                if self.arrivals is not None:
+                    self.arrivals.look(self.driver.monotonic())
                 if ready:
                     heard_at = self.driver.monotonic()
                 elif reason := self._out_of_patience(self.driver.monotonic() - heard_at):
@@ -164,6 +168,8 @@ class Node:
         if not events & selectors.EVENT_READ:
             return False
         size = self.connections[rank].receive(coming[rank][0][:CHUNK])
+        if self.arrivals is not None:
+            self.arrivals.take(rank, size)
         if size == 0:
             raise ConnectionResetError("it has closed the connection")
         return _advance(coming, rank, size)
@@ -212,9 +218,9 @@ class Pairwise(Node, Summing):
         self.interrupt = interrupt
         started.end(self._sum(started.flat, started.empties))
 
-    def _sum(self, flat: NDArray[Any], empties: int) -> NDArray[Any]:
-        """The sum, and more elements behind it; so many empty tensors were summed before it."""
-        blocks = self._room(flat.size, flat.dtype)
+    def _sum(self, flat: NDArray[Any], empties: int, behind: int = 0) -> NDArray[Any]:
+        """The sum, and so many or more elements behind it; so many empty tensors were summed before it."""
+        blocks = self._room(flat.size + behind, flat.dtype)
         blocks.reshape(-1)[: flat.size] = flat
         workers = {rank for rank in self.connections if rank < self.membership.size}
         self._follow(blocks, ANNOUNCEMENT.pack(flat.dtype.char.encode(), empties, flat.size), set(self.connections), workers)

@@ -58,13 +58,22 @@ def neighbours(rates: Sequence[float], racks: Sequence[int]) -> list[list[int]]:
     return found
 
 
+def busiest(beside: Sequence[Sequence[int]], rates: Sequence[float]) -> float:
+    """How long the busiest worker of a tree needs for a tensor of one byte."""
+    return max(len(others) / (rate or math.inf) for others, rate in zip(beside, rates, strict=True))
+
+
 def tree(rates: Sequence[float], racks: Sequence[int]) -> Schedule:
-    """An all-reduce over the tree of workers with links of these rates in these racks, with the root that makes it lowest.
+    """An all-reduce over the tree of workers with links of these rates in these racks."""
+    return along(neighbours(rates, racks))
+
+
+def along(beside: Sequence[Sequence[int]]) -> Schedule:
+    """An all-reduce over the tree in which workers have these neighbours, with the root that makes it lowest.
 
     A worker adds its children's sums of a piece to its own, and sends the result on in the next step. Totals come down likewise.
     """
-    beside = neighbours(rates, racks)
-    root = min(range(len(rates)), key=lambda rank: len(_levels(beside, rank)))
+    root = min(range(len(beside)), key=lambda rank: len(_levels(beside, rank)))
     levels = _levels(beside, root)
     above = {rank: depth for depth, level in enumerate(levels) for rank in level}
     parent = {child: rank for rank in above for child in beside[rank] if above[child] > above[rank]}

@@ -71,6 +71,13 @@ def test_a_job_goes_on_without_a_worker_and_with_it_again(scheme: str, models: M
         assert all(c["noticed"] <= c["agreed"] <= c["installed"] <= c["joined"] < c["noticed"] + 1 for c in (gone, back))
 
 
+def test_a_tree_that_is_planned_anew_begins_with_the_given_rates_in_every_group(models: Models) -> None:
+    learning: dict[str, Any] = {"scheme": "tree", "tree.learn": True, "workload": "tensor-60000"}
+    found = models.trial(**learning, faults="rate h1 5 at 0.3; die h3 at 1.5; restart h3 at 2.5")
+    members = members_of(found["steps"])
+    assert (0, 1, 2) in members and members[-1] == (0, 1, 2, 3)
+
+
 @pytest.mark.parametrize("scheme", ["ring", "byteps"])
 def test_over_rdma_too(scheme: str, models: Models) -> None:
     found = models.trial(scheme=scheme, transport="rdma", faults="die h3 at 0.1; restart h3 at 0.25")
