@@ -7,8 +7,8 @@ from typing import Any
 
 from p4.v1 import p4runtime_pb2
 
-from .bytestrings import decode, encode
-from .errors import unimplemented
+from .bytestrings import OUT_OF_RANGE, decode, encode
+from .errors import P4RuntimeError, unimplemented
 from .pipeline import Pipeline, require
 from .tables import Tables, check_counts, counted, rates
 
@@ -34,7 +34,8 @@ class Cells:
         if not wanted.HasField("index"):
             return range(described.size)
         index = wanted.index.index
-        require(0 <= index < described.size, f"{described.preamble.name} has {described.size} cells, no cell {index}")
+        if not 0 <= index < described.size:
+            raise P4RuntimeError(OUT_OF_RANGE, f"{described.preamble.name} has {described.size} cells, no cell {index}")
         return range(index, index + 1)
 
     # --- counters
