@@ -1,14 +1,20 @@
-"""The topology.json of an exercise of p4lang/tutorials: hosts, switches, and links with latency and bandwidth."""
+"""An exercise of p4lang/tutorials, made from its topology.json: hosts, switches, and links with latency and bandwidth."""
 
 from __future__ import annotations
 
-import json
+import os
 import re
+from collections import Counter
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
-UNITS = {"us": 1, "ms": 1000, "s": 1_000_000}
+from inalab.switches import json_file
+from inalab.switches.json_file import JsonFileError
+from inalab.switches.runtime_json import RuntimeFile
+from inalab.topologies.exercise_file import PORTS, SwitchFile, TopologyFile
+
+LONGEST_NAME = 15  # of an interface, for Linux
 
 
 class ExerciseError(Exception):
@@ -27,20 +33,31 @@ class ExerciseHost:
 
 @dataclass(frozen=True)
 class ExerciseSwitch:
-    """`program` is the P4 source; `runtime` and `commands` are files that fill its tables; `cpu_port` goes to a controller."""
+    """`program` is the P4 source; `cpu_port` goes to a controller.
+
+    `commands` and `runtime` fill its tables: the names of two files, and what they hold.
+    """
 
     program: Path
-    runtime: Path | None = None
-    commands: Path | None = None
+    commands: tuple[str, list[str]] | None = None
+    runtime: tuple[str, RuntimeFile] | None = None
     cpu_port: int | None = None
 
 
 @dataclass(frozen=True)
 class End:
-    """An end of a link: a host, or a switch with the number of its port."""
+    """An end of a link: a switch with the number of its port, or a host with the number of its interface, from 0 on."""
 
     node: str
-    port: int | None = None
+    port: int
+    of_host: bool = False
+
+    def __str__(self) -> str:
+        return self.node if self.of_host else f"{self.node}-p{self.port}"
+
+    def interface(self) -> str:
+        """What Mininet calls it."""
+        return f"{self.node}-eth{self.port}"
 
 
 @dataclass(frozen=True)
@@ -54,11 +71,12 @@ class ExerciseLink:
 
 @dataclass(frozen=True)
 class Exercise:
-    """A network to boot."""
+    """A network to boot. `notes` are sentences about what the file has and the embedded switch does not do."""
 
     hosts: dict[str, ExerciseHost]
     switches: dict[str, ExerciseSwitch]
     links: list[ExerciseLink]
+    notes: list[str] = field(default_factory=list)
 
 
 def read(path: Path, folder: Path, program: Path | None = None) -> Exercise:
@@ -69,63 +87,50 @@ def read(path: Path, folder: Path, program: Path | None = None) -> Exercise:
     `program` stands in for the file of its name, such as solution/basic.p4 for basic.p4; where no switch runs one of that name, all
     run it. Raises ExerciseError.
     """
-    document = read_json(path)
-    hosts = {name: _host(name, one) for name, one in _objects(document, "hosts", path).items()}
-    described = _objects(document, "switches", path)
-    sources = {name: _source_of(one, folder) or _only_program(folder) for name, one in described.items()}
+    try:
+        file = json_file.read(TopologyFile, path)
+        runtimes = {
+            name: (its, json_file.read(RuntimeFile, folder / its, its))
+            for name, one in file.switches.items()
+            if (its := one.runtime_json) is not None
+        }
+    except JsonFileError as error:
+        raise ExerciseError(str(error)) from None
+    built = {
+        name: one.program or (runtimes[name][1].bmv2_json if name in runtimes else None) for name, one in file.switches.items()
+    }
+    sources = {name: _source_of(one, folder) or _only_program(folder) for name, one in built.items()}
     if program is not None:
         all_ = program.name not in {source.name for source in sources.values() if source}
         sources = {name: program if all_ or (s and s.name == program.name) else s for name, s in sources.items()}
-    switches = {name: _switch(name, one, folder, sources[name]) for name, one in described.items()}
-    links = [_link(one, hosts, switches) for one in document.get("links") or []]
-    taken: set[End] = set()
-    for end in (end for link in links for end in link.ends):
-        if end in taken:
-            raise ExerciseError(f"two links end at {end.node}{'' if end.port is None else f'-p{end.port}'}")
-        taken.add(end)
-    if missing := [name for name in hosts if End(name) not in taken]:
-        raise ExerciseError(f"host {missing[0]} has no link")
-    return Exercise(hosts, switches, links)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file. Raises ExerciseError."""
     try:
-        found = json.loads(path.read_text())
+        switches = {name: _switch(name, one, folder, sources[name], runtimes.get(name)) for name, one in file.switches.items()}
+        links = _links(file)
+    except ExerciseError as error:
+        raise ExerciseError(f"{path}: {error}") from None
+    hosts = {name: ExerciseHost(one.ip, one.mac, one.commands, one.run) for name, one in file.hosts.items()}
+    return Exercise(hosts, switches, links, _notes(file))
+
+
+def _switch(
+    name: str, one: SwitchFile, folder: Path, program: Path | None, runtime: tuple[str, RuntimeFile] | None
+) -> ExerciseSwitch:
+    if program is None or not program.is_file():
+        found = ", ".join(path.name for path in sorted(folder.glob("*.p4")))
+        choice = f"choose one of {found} with --program" if found else "this folder has no .p4 file, so give one with --program"
+        what = "names no program" if program is None else f"runs {os.path.relpath(program, folder)}, which is not there"
+        raise ExerciseError(f"switch {name} {what}: {choice}")
+    commands = (one.cli_input, _lines(name, folder, one.cli_input)) if one.cli_input is not None else None
+    return ExerciseSwitch(program, commands, runtime, one.cpu_port)
+
+
+def _lines(switch: str, folder: Path, path: str) -> list[str]:
+    try:
+        return (folder / path).read_text().splitlines()
     except OSError as error:
-        raise ExerciseError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise ExerciseError(f"{path} is no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ExerciseError(f"{path} must hold an object")
-    return found
-
-
-def _objects(document: dict[str, Any], key: str, path: Path) -> dict[str, dict[str, Any]]:
-    found = document.get(key)
-    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
-        raise ExerciseError(f"{path} needs {key!r}, an object of objects")
-    for name in found:
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]{0,8}", name):
-            raise ExerciseError(f"{name!r} is no name for a host or switch: letters and digits, at most nine")
-    return found
-
-
-def _host(name: str, one: dict[str, Any]) -> ExerciseHost:
-    if not isinstance(one.get("ip"), str) or not isinstance(one.get("mac"), str):
-        raise ExerciseError(f"host {name} needs 'ip' and 'mac'")
-    return ExerciseHost(one["ip"], one["mac"], [str(line) for line in one.get("commands", [])], str(one.get("run", "")))
-
-
-def _switch(name: str, one: dict[str, Any], folder: Path, program: Path | None) -> ExerciseSwitch:
-    if program is None:
-        raise ExerciseError(f"switch {name} names no program: give one with --program")
-    runtime = folder / str(one["runtime_json"]) if "runtime_json" in one else None
-    commands = folder / str(one["cli_input"]) if "cli_input" in one else None
-    cpu_port = one.get("cpu_port")
-    if cpu_port is not None and not (str(cpu_port).isdigit() and int(cpu_port) < 511):
-        raise ExerciseError(f"switch {name}: {cpu_port!r} is no port for a controller")
-    return ExerciseSwitch(program, runtime, commands, None if cpu_port is None else int(cpu_port))
+        raise ExerciseError(f"switch {switch}: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ExerciseError(f"switch {switch}: {path} is not text") from None
 
 
 def _only_program(folder: Path) -> Path | None:
@@ -133,43 +138,56 @@ def _only_program(folder: Path) -> Path | None:
     return found[0] if len(found) == 1 else None
 
 
-def _source_of(one: dict[str, Any], folder: Path) -> Path | None:
+def _source_of(built: str | None, folder: Path) -> Path | None:
     """The P4 program that a switch's is built from."""
-    built = one.get("program")
-    if built is None and "runtime_json" in one:
-        built = read_json(folder / str(one["runtime_json"])).get("bmv2_json")
-    if not isinstance(built, str):
+    if built is None:
         return None
     path = Path(built)
     return folder / (path if path.suffix == ".p4" else f"{path.stem}.p4")
 
 
-def _link(one: Any, hosts: dict[str, ExerciseHost], switches: dict[str, ExerciseSwitch]) -> ExerciseLink:
-    if not isinstance(one, list) or not 2 <= len(one) <= 4:
-        raise ExerciseError(f"a link is [NODE, NODE, LATENCY, BANDWIDTH], the last two optional; this is {one!r}")
-    ends = (_end(str(one[0]), hosts, switches), _end(str(one[1]), hosts, switches))
-    if ends[0].port is None and ends[1].port is None:
-        raise ExerciseError(f"a link between two hosts: {one!r}")
-    bandwidth = one[3] if len(one) > 3 else None
-    if bandwidth is not None and (not isinstance(bandwidth, (int, float)) or not 0 < bandwidth <= 100_000):
-        raise ExerciseError(f"{bandwidth!r} is no bandwidth in Mbit/s")
-    return ExerciseLink(ends, _microseconds(one[2]) if len(one) > 2 else 0, bandwidth)
+def _links(file: TopologyFile) -> list[ExerciseLink]:
+    links: list[ExerciseLink] = []
+    interfaces = Counter[str]()  # of each host
+    taken = {End(name, one.cpu_port): "its cpu_port" for name, one in file.switches.items() if one.cpu_port is not None}
+    for number, one in enumerate(file.links, 1):
+        if one.first in file.hosts and one.second in file.hosts:
+            raise ExerciseError(f"link {number} is between two hosts, {one.first} and {one.second}: put a switch between them")
+        first, second = (_end(text, number, file, interfaces) for text in (one.first, one.second))
+        for end in (first, second):
+            if end in taken:
+                raise ExerciseError(f"link {number}: {end} is taken by {taken[end]}: choose another port")
+            taken[end] = f"link {number}"
+            if len(end.interface()) > LONGEST_NAME:
+                raise ExerciseError(
+                    f"link {number}: the interface {end.interface()} has {len(end.interface())} characters, and Linux takes "
+                    f"{LONGEST_NAME}: shorten the name {end.node} or choose a smaller port"
+                )
+        links.append(ExerciseLink((first, second), one.latency, one.bandwidth))
+    if missing := [name for name in file.hosts if End(name, 0, True) not in taken]:
+        raise ExerciseError(f'host {missing[0]} has no link: add one, such as ["{missing[0]}", "s1-p1"]')
+    return links
 
 
-def _end(text: str, hosts: dict[str, ExerciseHost], switches: dict[str, ExerciseSwitch]) -> End:
-    if text in hosts:
-        return End(text)
-    name, _, port = text.partition("-p")
-    if name not in switches or not port.isdigit() or not 0 <= int(port) < 511:
-        raise ExerciseError(f"{text!r} is neither a host nor a switch's port, such as s1-p1")
-    return End(name, int(port))
+def _end(text: str, number: int, file: TopologyFile, interfaces: Counter[str]) -> End:
+    if text in file.hosts:
+        interfaces[text] += 1
+        return End(text, interfaces[text] - 1, True)
+    name, _, port = text.rpartition("-p")
+    if name in file.switches and re.fullmatch("[0-9]{1,3}", port) and int(port) < PORTS:
+        return End(name, int(port))
+    if text in file.switches:
+        raise ExerciseError(f'link {number}: "{text}" needs a port, such as "{text}-p1"')
+    if name in file.switches:
+        raise ExerciseError(f'link {number}: "{text}" is not a port: those of {name} are {name}-p0 to {name}-p{PORTS - 1}')
+    near = get_close_matches(name or text, [*file.hosts, *file.switches], 1)
+    meant = f": did you mean {near[0]}?" if near else ""
+    raise ExerciseError(f'link {number}: "{text}" is neither a host nor the port of a switch, such as s1-p1{meant}')
 
 
-def _microseconds(latency: Any) -> int:
-    """A latency as Mininet writes it, 5ms; a number without a unit is in milliseconds in JSON, and in microseconds in a string."""
-    if isinstance(latency, (int, float)) and latency >= 0:
-        return round(latency * 1000)
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s)?", str(latency))
-    if not match:
-        raise ExerciseError(f"{latency!r} is no latency, such as 5ms")
-    return round(float(match[1]) * UNITS[match[2] or "us"])
+def _notes(file: TopologyFile) -> list[str]:
+    return [
+        f"{name}: priority_queues has no effect, because a port of the embedded switch has one queue"
+        for name, one in file.switches.items()
+        if one.priority_queues is not None
+    ]

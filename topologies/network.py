@@ -45,7 +45,7 @@ class Network:
         except ControlError:
             if self.switch(name).exit_code() is None:
                 raise
-            raise SwitchError(self._ending(name)) from None
+            raise SwitchError(ending(self.switch(name))) from None
 
     def restart(self, name: str) -> None:
         """End a switch's process, if it runs, and begin one with the same commands. SwitchError where that does not start."""
@@ -69,14 +69,7 @@ class Network:
 
     def dead_switches(self) -> list[str]:
         """A sentence for each switch that has ended, and was not killed: how, and its last words."""
-        return [self._ending(name) for name in self.controls if self.switch(name).exit_code() is not None]
-
-    def _ending(self, name: str) -> str:
-        switch = self.switch(name)
-        code = switch.exit_code()
-        assert code is not None
-        words = switch.last_words()
-        return f"switch {name} {isolation.ending(code)}" + (f"; its log ends: {words}" if words else "")
+        return [ending(self.switch(name)) for name in self.controls if self.switch(name).exit_code() is not None]
 
     def set_rate(self, link: LinkPlan, rate: float) -> None:
         """Of a link that has one, in Mbit/s."""
@@ -156,3 +149,11 @@ def _is_up(interface: str) -> bool:
         return Path(f"/sys/class/net/{interface}/operstate").read_text().strip() == "up"
     except OSError:
         return False
+
+
+def ending(switch: RunningSwitch) -> str:
+    """A sentence about a switch that has ended: how, and its last words."""
+    code = switch.exit_code()
+    assert code is not None
+    words = switch.last_words()
+    return f"switch {switch.name} {isolation.ending(code)}" + (f"; its log ends: {words}" if words else "")

@@ -8,15 +8,13 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT
 
-from mininet.cli import CLI
 from mininet.link import Link
-from mininet.log import lg
 from mininet.net import Mininet
 from mininet.node import Host
 from mininet.topo import Topo
@@ -28,15 +26,16 @@ from inalab.switches.embedded.build import build
 from inalab.switches.embedded.target import EmbeddedSwitch
 from inalab.switches.runtime_json import RuntimeJsonError
 from inalab.switches.target import SwitchError
+from inalab.testbed.command.prompt import DeadSwitches, follow
 from inalab.testbed.command.servers import Servers
 from inalab.testbed.scratch import scratch
 from inalab.topologies import isolation
 from inalab.topologies.errors import NetworkError
-from inalab.topologies.exercise import End, Exercise, ExerciseError, ExerciseSwitch, read_json
+from inalab.topologies.exercise import End, Exercise, ExerciseError, ExerciseSwitch
 from inalab.topologies.interfaces import OFFLOADS, Interface
 from inalab.topologies.links import limit_rate, run
 
-HOST_INTERFACE = "eth0"  # what the exercises call a host's interface
+HOST_INTERFACE = "eth0"  # what the exercises call a host's first interface
 # what net-tools' two commands of the exercises are in iproute2, where net-tools are not installed
 INSTEAD = [
     ("route", re.compile(r"route add default gw (\S+) dev (\S+)"), r"ip route add default via \1 dev \2"),
@@ -54,6 +53,8 @@ def p4run(exercise: Exercise, folder: Path, logs: Path, lines: Sequence[str] | N
     """
     executables = {name: build(switch.program) for name, switch in exercise.switches.items()}
     logs.mkdir(parents=True, exist_ok=True)
+    for note in exercise.notes:
+        console.print(note, soft_wrap=True)
     with ExitStack() as stack:
         servers = None
         if p4runtime:
@@ -90,7 +91,7 @@ def _inside(
     try:
         _limit_links(exercise, network)
         for name, switch in exercise.switches.items():
-            count = _program(network.get(name), switch, folder)
+            count = _program(network.get(name), switch)
             console.print(f"{name}: {os.path.relpath(switch.program, folder)}, {count} commands")
         if servers is not None:
             servers.start()
@@ -98,16 +99,18 @@ def _inside(
         for name, host in exercise.hosts.items():
             for command in host.commands:
                 _run_on_host(network.get(name), command, console)
+        dead = DeadSwitches(network)
+        code = 0
         if lines is None:
-            return _run_hosts(exercise, network, folder, console)
-        with suppress(KeyboardInterrupt):
-            _prompt(network, lines, logs, console)
+            code = _run_hosts(exercise, network, folder, console)
+        else:
+            _prompt(network, lines, dead, logs, console)
+        return 1 if dead.report() else code
     except (ControlError, RuntimeJsonError, ExerciseError, NetworkError, SwitchError) as error:
         return _refused(error)
     finally:
         for name in exercise.switches:
             network.get(name).stop(deleteIntfs=False)
-    return 0
 
 
 def _refused(error: Exception) -> int:
@@ -134,9 +137,10 @@ def _network(exercise: Exercise, executables: dict[str, Path], logs: Path) -> Mi
     network = Mininet(topo, host=Host, link=Link, controller=None)
     for name in exercise.hosts:
         host = network.get(name)
-        interface = host.defaultIntf()
-        interface.rename(HOST_INTERFACE)
-        interface.turn_off(*OFFLOADS)
+        host.defaultIntf().rename(HOST_INTERFACE)
+        for interface in host.intfList():
+            if interface.name != "lo":
+                interface.turn_off(*OFFLOADS)
     network.start()
     return network
 
@@ -145,18 +149,19 @@ def _limit_links(exercise: Exercise, network: Mininet) -> None:
     """A switch delays and limits what leaves its ports, so that its program sees the queue; a host's kernel does."""
     for link in exercise.links:
         for end in link.ends:
-            if end.port is None:
-                _limit_host(network.get(end.node), link.latency, link.bandwidth)
+            if end.of_host:
+                _limit_host(network.get(end.node), end, link.latency, link.bandwidth)
             else:
                 _limit_port(network.get(end.node), end, link.latency, link.bandwidth)
 
 
-def _limit_host(host: Host, latency: int, bandwidth: float | None) -> None:
+def _limit_host(host: Host, end: End, latency: int, bandwidth: float | None) -> None:
+    interface = host.intfs[end.port].name
     if bandwidth is not None:
-        limit_rate(host, HOST_INTERFACE, bandwidth)
+        limit_rate(host, interface, bandwidth)
     if latency:
         parent = "parent 1:1 handle 10:" if bandwidth is not None else "root"
-        run(host, f"tc qdisc replace dev {HOST_INTERFACE} {parent} netem delay {latency}us")
+        run(host, f"tc qdisc replace dev {interface} {parent} netem delay {latency}us")
 
 
 def _limit_port(switch: EmbeddedSwitch, end: End, latency: int, bandwidth: float | None) -> None:
@@ -171,26 +176,24 @@ def _limit_port(switch: EmbeddedSwitch, end: End, latency: int, bandwidth: float
 # --- what it is told
 
 
-def _program(switch: EmbeddedSwitch, described: ExerciseSwitch, folder: Path) -> int:
+def _program(switch: EmbeddedSwitch, described: ExerciseSwitch) -> int:
     """Fill a switch's tables; how many commands that took."""
     control = switch.control()
-    done, source = 0, described.commands
-    try:
-        if described.commands is not None:
-            for line in described.commands.read_text().splitlines():
+    sources: list[tuple[str, Iterable[str]]] = []
+    if described.commands is not None:
+        sources.append(described.commands)
+    if described.runtime is not None:
+        name, file = described.runtime
+        sources.append((name, runtime_json.commands(file, lambda table: control.command(f"table_info {table}"))))
+    done = 0
+    for name, lines in sources:
+        try:
+            for line in lines:
                 control.command(line)
                 done += 1
-        if described.runtime is not None:
-            source = described.runtime
-            for line in runtime_json.commands(read_json(described.runtime), lambda table: control.command(f"table_info {table}")):
-                control.command(line)
-                done += 1
-    except (ControlError, RuntimeJsonError) as error:
-        raise ExerciseError(f"{os.path.relpath(source or folder, folder)}: switch {switch.name}: {error}") from None
-    except OSError as error:
-        raise ExerciseError(f"cannot read {described.commands}: {error.strerror}") from None
-    finally:
-        control.close()
+        except (ControlError, RuntimeJsonError) as error:
+            raise ExerciseError(f"{name}: switch {switch.name}: {error}") from None
+    control.close()
     return done
 
 
@@ -199,9 +202,11 @@ def _run_on_host(host: Host, command: str, console: Console) -> None:
     for tool, pattern, instead in INSTEAD:
         if shutil.which(tool, path=isolation.search_path()) is None:
             command = pattern.sub(instead, command)
-    output, error, code = host.pexec(["sh", "-c", command])
-    if code:
-        console.print(f"{host.name}: `{command}` failed: {(error or output).strip()}", soft_wrap=True)
+    with tempfile.TemporaryFile("w+") as output:  # a pipe would stay open while a command that ends in & runs on
+        code = host.popen(["sh", "-c", command], stdin=DEVNULL, stdout=output, stderr=STDOUT).wait()
+        output.seek(0)
+        if code:
+            console.print(f"{host.name}: `{command}` failed: {output.read().strip()}", soft_wrap=True)
 
 
 def _run_hosts(exercise: Exercise, network: Mininet, folder: Path, console: Console) -> int:
@@ -217,16 +222,8 @@ def _run_hosts(exercise: Exercise, network: Mininet, folder: Path, console: Cons
     return int(any(process.returncode for process in running.values()))
 
 
-def _prompt(network: Mininet, lines: Sequence[str], logs: Path, console: Console) -> None:
-    for handler in lg.handlers:
-        handler.setStream(sys.stdout)  # what is asked for at the prompt is no error
-    if lines:
-        with tempfile.NamedTemporaryFile("w", suffix=".mininet") as script:
-            script.write("\n".join([*lines, ""]))
-            script.flush()
-            reader, writer = os.pipe()
-            with open(reader) as no_one, open(writer, "w"):  # Mininet would read /dev/null over and over while a command runs
-                CLI(network, stdin=no_one, script=script.name)
-        return
-    console.print(f"Logs are in {logs}. A switch's commands: sh python -m inalab.switches.cli SWITCH")
-    CLI(network, stdin=sys.stdin)  # as it is now, not when Mininet was imported
+def _prompt(network: Mininet, lines: Sequence[str], dead: DeadSwitches, logs: Path, console: Console) -> None:
+    if not lines:
+        console.print(f"Logs are in {logs}. A switch's commands: sh python -m inalab.switches.cli SWITCH")
+    with suppress(KeyboardInterrupt):
+        follow(network, lines, dead)

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -93,8 +94,14 @@ def test_an_exercise_runs_as_it_is(exercise: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("topology.json", '"s1-p1"', '"s1"', "inalab: 's1' is neither a host nor a switch's port, such as s1-p1"),
-        ("s1.json", '"I.to"', '"I.at"', "inalab: s1.json: switch s1: table I.by_address has no action I.at: it has I.to, NoAction"),
+        ("topology.json", '"s1-p1"', '"s1"', 'inalab: topology.json: link 1: "s1" needs a port, such as "s1-p1"'),
+        ("topology.json", '"08:00:00:00:00:01"', '"08-00-00-00-00-01"', 'write colons instead of hyphens, "08:00:00:00:00:01"'),
+        (
+            "s1.json",
+            '"I.to"',
+            '"I.at"',
+            "inalab: s1.json: switch s1: table entry 1: table I.by_address has no action I.at: it has I.to, NoAction",
+        ),
         (
             "s1.json",
             '"port": 1',
@@ -112,6 +119,63 @@ def test_what_is_wrong_is_one_sentence(exercise: Path, file: str, old: str, new:
     done = inalab("p4run", "topology.json", "-c", "pingall")
     assert done.returncode != 0
     assert message in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert file != "topology.json" or not (exercise / "logs").exists()  # nothing was made
+
+
+def test_no_command_ends_the_prompt(exercise: Path) -> None:
+    """Mininet's own `iperf` waits for ever, and the others ended in a traceback. A switch that is stopped has not died."""
+    (exercise / "script").write_text("source nofile\nsh echo sourced\n")
+    lines = ["iperf h1 h9", "dpctl show", "x nowhere", "source script", "iperfudp fast h1 h2", "switch s2 stop", "sh echo over"]
+    done = inalab("p4run", "topology.json", *(word for line in lines for word in ("-c", line)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = [line for line in done.stdout.splitlines() if line.startswith(("***", "sourced", "over"))]
+    assert said == [
+        "*** Usage: iperf HOST HOST. The hosts are h1, h2.",
+        "*** dpctl is for OpenFlow. For a P4 switch: sh python -m inalab.switches.cli SWITCH show_tables",
+        "*** x nowhere: KeyError: 'nowhere'",
+        "*** cannot read nofile: No such file or directory",
+        "sourced",
+        "*** fast is not a rate: write bits per second, such as 10M",
+        "over",
+    ]
+    assert not done.stderr
+
+
+@pytest.mark.skipif(shutil.which("iperf") is None, reason="iperf is not installed")
+def test_iperf_ends_as_the_readmes_have_it(exercise: Path) -> None:
+    """Over the link of 1 Mbit/s, over UDP, and where there is no way."""
+    lines = ["iperf h1 h2", "iperfudp 500K h2 h1", "h1 ip link set eth0 down", "iperf", "iperfudp 500K h1 h2"]
+    done = inalab("p4run", "topology.json", *(word for line in lines for word in ("-c", line)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = [line for line in done.stdout.splitlines() if line.startswith("***")]
+    assert said[::2][:2] == [
+        "*** Iperf: testing TCP bandwidth between h1 and h2", "*** Iperf: testing UDP bandwidth between h2 and h1"
+    ]  # fmt: skip
+    rates = [float(rate) for line in (said[1], said[3]) for rate in re.findall(r"'([\d.]+) Kbits/sec'", line)]
+    assert len(rates) == 4 and all(300 < rate < 1100 for rate in rates)
+    assert said[5] == "*** h1 does not reach h2 by TCP, 10.0.0.2 port 5001: Network is unreachable"
+    assert said[7].startswith("*** iperf on h1 measured nothing: ")
+
+
+def test_a_switch_that_dies_is_reported(exercise: Path) -> None:
+    done = inalab("p4run", "topology.json", "-c", 'py net.get("s1").process.kill()', "-c", "pingall")
+    assert done.returncode == 1
+    assert "100% dropped" in done.stdout
+    assert done.stderr.startswith("inalab: switch s1 was killed by SIGKILL") and len(done.stderr.splitlines()) == 1
+
+
+def test_a_host_may_have_two_links_and_what_runs_on(exercise: Path) -> None:
+    """A command that ends in & does not keep the others waiting."""
+    described = json.loads((exercise / "topology.json").read_text())
+    described["links"].append(["h1", "s2-p3", "0", 2])
+    described["hosts"]["h1"]["commands"] = ["ip address add 10.0.1.1/24 dev h1-eth1", "sleep 1000 &"]
+    (exercise / "topology.json").write_text(json.dumps(described))
+    done = inalab(
+        "p4run", "topology.json", "-c", "h1 ip -oneline -4 address", "-c", "h1 tc class show dev h1-eth1", "-c", "h1 pgrep sleep"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.findall(r"^\d+: +(\S*eth\d) +inet (\S+)", done.stdout, re.M) == [("eth0", "10.0.0.1/24"), ("h1-eth1", "10.0.1.1/24")]
+    assert "rate 2Mbit" in done.stdout and re.search(r"^\d+$", done.stdout, re.M)
 
 
 def test_an_interrupt_at_the_prompt_ends_what_runs_there_alone(exercise: Path) -> None:
