@@ -13,6 +13,7 @@ import argparse
 import os
 import shlex
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,22 @@ class EmbeddedCompiler(P4C):
 
 
 class EmbeddedP4Switch(P4Switch):
-    """P4-utils' switch node, running a program that EmbeddedCompiler has built."""
+    """P4-utils' switch node, running a program that EmbeddedCompiler has built.
+
+    What it does not have is reported in a sentence on stderr, and left out.
+    """
+
+    def __init__(self, name: str, **parameters: Any) -> None:
+        left_out = {
+            "pcap_dump": f"writes no captures: use tcpdump -i {name}-eth1 -w {name}-eth1.pcap",
+            "enable_debugger": "has no debugger",
+        }
+        if int(parameters.get("priority_queues_num") or 1) > 1:
+            left_out["priority_queues_num"] = "has one queue for each port"
+        for option, what in left_out.items():
+            if parameters.pop(option, False):
+                print(f"switch {name}: {option} has no effect, because an embedded switch {what}", file=sys.stderr)
+        super().__init__(name, **parameters)
 
     def set_binary(self, sw_bin: str) -> None:
         """The program is its own binary: see set_json."""

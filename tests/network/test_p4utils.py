@@ -191,6 +191,27 @@ def test_a_course_changes_its_imports_and_nothing_else(request: pytest.FixtureRe
     isolated_test(body)
 
 
+def test_what_an_embedded_switch_does_not_have_is_reported() -> None:
+    """Nothing is made for it: no folder of captures."""
+    script = COURSE.partition("controller =")[0].replace(
+        "net.disableCli()", 'net.disableCli()\nnet.enablePcapDumpAll()\nnet.setPriorityQueueNum("s1", 8)'
+    )
+
+    def body() -> None:
+        environment = private_machine()
+        shutil.copytree("p4", HERE / "p4")
+        words = [sys.executable, "-c", OURS + script + "net.stopNetwork()"]
+        done = subprocess.run(words, cwd=HERE, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        assert [line for line in done.stderr.splitlines() if line.startswith("switch s1: ")] == [
+            "switch s1: pcap_dump has no effect, because an embedded switch writes no captures: use tcpdump -i s1-eth1 -w s1-eth1.pcap",
+            "switch s1: priority_queues_num has no effect, because an embedded switch has one queue for each port",
+        ]
+        assert not (HERE / "pcap").exists()
+
+    isolated_test(body)
+
+
 INTERNAL = {
     "check_act_prof_ws", "check_has_pre", "check_indirect", "check_indirect_ws", "create_match_to_handle_dict", "dump_action_and_data",
     "dump_action_entry", "dump_groups", "dump_members", "dump_one_entry", "dump_one_group", "dump_one_member", "get_mgrp",

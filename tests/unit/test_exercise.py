@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +137,34 @@ def test_what_makes_no_network_is_told_in_a_sentence(change: dict[str, Any], sen
     with pytest.raises(ExerciseError) as caught:
         read(path, tmp_path)
     assert str(caught.value).startswith(f"{path}: ") and sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+JUNK = [None, True, 0, -1, 7, 1e999, 10**400, "", " ", "é\ud800", "a\0b", "s1-p1", [], [[]], ["h1"], {}, {"a": {"b": []}}]
+
+
+def odd(document: Any) -> Iterator[Any]:
+    """The document with each of its parts replaced, one at a time, by what does not belong there."""
+    yield from JUNK
+    for key in list(document) if isinstance(document, dict) else range(len(document)) if isinstance(document, list) else []:
+        for part in odd(document[key]):
+            changed = deepcopy(document)
+            changed[key] = part
+            yield changed
+
+
+def test_whatever_stands_somewhere_is_taken_or_a_sentence(tmp_path: Path) -> None:
+    path = topology(tmp_path, links=[*LINKS, ["s2-p3", "h1"]])
+    entry = {"table": "t", "action_name": "a", "match": {"k": ["10.0.1.1", 32]}, "action_params": {"port": 1}, "priority": 1}
+    group = {"multicast_group_id": 1, "replicas": [{"egress_port": 1, "instance": 1}]}
+    runtime = {"bmv2_json": "build/basic.json", "table_entries": [entry], "multicast_group_entries": [group]}
+    for file, whole in ((path, json.loads(path.read_text())), (tmp_path / "s1.json", runtime)):
+        for document in odd(whole):
+            file.write_text(json.dumps(document))
+            try:
+                read(path, tmp_path)
+            except ExerciseError as error:
+                assert "\n" not in str(error)
+        file.write_text(json.dumps(whole))
 
 
 @pytest.mark.parametrize(
