@@ -71,6 +71,7 @@ class Session(Part):
 
     clone_session_id: NonNegativeInt = Field(description="the number of the session")
     replicas: list[Replica] = Field([], description='a list such as [{"egress_port": 1, "instance": 1}]')
+    packet_length_bytes: NonNegativeInt = Field(0, description="a number of bytes")
 
 
 class RuntimeFile(Part):

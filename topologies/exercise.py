@@ -109,13 +109,13 @@ def read(path: Path, folder: Path, program: Path | None = None) -> Exercise:
     except ExerciseError as error:
         raise ExerciseError(f"{path}: {error}") from None
     hosts = {name: ExerciseHost(one.ip, one.mac, one.commands, one.run) for name, one in file.hosts.items()}
-    return Exercise(hosts, switches, links, _notes(file))
+    return Exercise(hosts, switches, links, _notes(file, list(runtimes.values())))
 
 
 def _switch(
     name: str, one: SwitchFile, folder: Path, program: Path | None, runtime: tuple[str, RuntimeFile] | None
 ) -> ExerciseSwitch:
-    if program is None or not program.is_file():
+    if program is None or not os.path.isfile(program):
         found = ", ".join(path.name for path in sorted(folder.glob("*.p4")))
         choice = f"choose one of {found} with --program" if found else "this folder has no .p4 file, so give one with --program"
         what = "names no program" if program is None else f"runs {os.path.relpath(program, folder)}, which is not there"
@@ -185,9 +185,15 @@ def _end(text: str, number: int, file: TopologyFile, interfaces: Counter[str]) -
     raise ExerciseError(f'link {number}: "{text}" is neither a host nor the port of a switch, such as s1-p1{meant}')
 
 
-def _notes(file: TopologyFile) -> list[str]:
-    return [
+def _notes(file: TopologyFile, runtimes: list[tuple[str, RuntimeFile]]) -> list[str]:
+    queues = [
         f"{name}: priority_queues has no effect, because a port of the embedded switch has one queue"
         for name, one in file.switches.items()
         if one.priority_queues is not None
     ]
+    clones = [
+        f"{name}: packet_length_bytes has no effect, because the embedded switch clones whole packets"
+        for name, runtime in runtimes
+        if any(session.packet_length_bytes for session in runtime.clone_session_entries)
+    ]
+    return queues + clones

@@ -105,7 +105,7 @@ def _inside(
             code = _run_hosts(exercise, network, folder, console)
         else:
             _prompt(network, lines, dead, logs, console)
-        return 1 if dead.report() else code
+        return 1 if dead.end() else code
     except (ControlError, RuntimeJsonError, ExerciseError, NetworkError, SwitchError) as error:
         return _refused(error)
     finally:
@@ -178,22 +178,21 @@ def _limit_port(switch: EmbeddedSwitch, end: End, latency: int, bandwidth: float
 
 def _program(switch: EmbeddedSwitch, described: ExerciseSwitch) -> int:
     """Fill a switch's tables; how many commands that took."""
-    control = switch.control()
     sources: list[tuple[str, Iterable[str]]] = []
-    if described.commands is not None:
-        sources.append(described.commands)
-    if described.runtime is not None:
-        name, file = described.runtime
-        sources.append((name, runtime_json.commands(file, lambda table: control.command(f"table_info {table}"))))
     done = 0
-    for name, lines in sources:
-        try:
-            for line in lines:
-                control.command(line)
-                done += 1
-        except (ControlError, RuntimeJsonError) as error:
-            raise ExerciseError(f"{name}: switch {switch.name}: {error}") from None
-    control.close()
+    with switch.control() as control:
+        if described.commands is not None:
+            sources.append(described.commands)
+        if described.runtime is not None:
+            name, file = described.runtime
+            sources.append((name, runtime_json.commands(file, lambda table: control.command(f"table_info {table}"))))
+        for name, lines in sources:
+            try:
+                for line in lines:
+                    control.command(line)
+                    done += 1
+            except (ControlError, RuntimeJsonError) as error:
+                raise ExerciseError(f"{name}: switch {switch.name}: {error}") from None
     return done
 
 

@@ -25,12 +25,21 @@ class DeadSwitches:
         self.network, self.found = network, set[str]()
         self.stopped = set[str]()
 
-    def report(self) -> bool:
-        """Print a sentence for each that has died since the last report; whether any has died at all."""
+    def report(self) -> None:
+        """Print a sentence for each that has died since the last report."""
         for switch in self.network.switches:
             if switch.exit_code() is not None and switch.name not in self.found | self.stopped:
                 self.found.add(switch.name)
                 print(f"inalab: {ending(switch)}", file=sys.stderr, flush=True)
+
+    def end(self) -> bool:
+        """Stop all switches; whether any had died. One that a signal is ending right now has."""
+        self.report()
+        for switch in self.network.switches:
+            switch.stop(deleteIntfs=False)
+            if switch.exit_code() == 0:
+                self.stopped.add(switch.name)
+        self.report()
         return bool(self.found)
 
 
@@ -104,7 +113,7 @@ class Prompt(CLI):
             error(f"*** {wrong}\n")
 
     def do_dpctl(self, _line: str) -> None:
-        """OpenFlow's."""
+        """Say what a P4 switch has instead."""
         error("*** dpctl is for OpenFlow. For a P4 switch: sh python -m inalab.switches.cli SWITCH show_tables\n")
 
     def do_source(self, line: str) -> None:

@@ -191,11 +191,18 @@ def test_a_file_that_is_no_topology(text: str | None, sentence: str, tmp_path: P
 def test_keys_that_other_programs_read_pass(tmp_path: Path) -> None:
     """Those that courses and older versions of the tutorials have, too; of what has no effect, some is noted."""
     hosts = HOSTS | {"h1": H1 | {"mac2": "08:00:00:00:01:12", "ip6": "::1", "defaultRoute": "via 10.0.1.10"}}
-    switches = {"s1": {"program": "a.p4", "priority_queues": 8, "name": "first"}, "s2": {"program": "a.p4", "cpu_port": "510"}}
+    (tmp_path / "clones.json").write_text(
+        json.dumps({"clone_session_entries": [{"clone_session_id": 5, "packet_length_bytes": 64}]})
+    )
+    first = {"program": "a.p4", "runtime_json": "clones.json", "priority_queues": 8, "name": "first"}
+    switches = {"s1": first, "s2": {"program": "a.p4", "cpu_port": "510"}}
     (tmp_path / "a.p4").write_text("")
     found = read(topology(tmp_path, hosts=hosts, switches=switches, default_switch="bmv2", name="an exercise"), tmp_path)
     assert found.switches["s2"].cpu_port == 510
-    assert found.notes == ["s1: priority_queues has no effect, because a port of the embedded switch has one queue"]
+    assert found.notes == [
+        "s1: priority_queues has no effect, because a port of the embedded switch has one queue",
+        "clones.json: packet_length_bytes has no effect, because the embedded switch clones whole packets",
+    ]
 
 
 def test_a_host_may_have_several_links(tmp_path: Path) -> None:
