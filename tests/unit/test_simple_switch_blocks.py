@@ -42,6 +42,7 @@ control V(inout H h, inout M m) {{ apply {{ {at["verify"]} }} }}
 control I(inout H h, inout M m, inout standard_metadata_t s) {{ {at["ingress_locals"]} apply {{ {at["ingress"]} s.egress_spec = 1; }} }}
 control E(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{}} }}
 control Sub(inout H h) {{ apply {{ {SUM} }} }}
+control Sub2() {{ counter(4, CounterType.packets) c; apply {{ c.count(1); }} }}
 control C(inout H h, inout M m) {{ {at["compute_locals"]} apply {{ {at["compute"]} }} }}
 control D(packet_out p, in H h) {{ {at["deparser_locals"]} apply {{ {at["deparser"]} p.emit(h.e); }} }}
 V1Switch(P(), V(), I(), E(), C(), D()) main;
@@ -63,6 +64,9 @@ REFUSED = {
     },
     r"simple_switch has no counter \(c\) in a parser": {
         "parser_locals": "counter(4, CounterType.packets) c;", "parser": "c.count(1);",
+    },
+    r"simple_switch has no counter \(c\) in a compute checksum control": {
+        "compute_locals": "Sub2() sub;", "compute": "sub.apply();",
     },
     "simple_switch has no assert in a parser": {"parser": "assert(h.e.t == 5);"},
     "simple_switch has no hash in a parser": {"parser": "hash(m.y, HashAlgorithm.crc16, 16w0, {h.e.d}, 16w5);"},
