@@ -133,7 +133,11 @@ def grade(
         if out:  # as they come: grading takes hours, and may end before its end
             grading.write_gradescope(report, out / grading.name_of(folder, folders))
             grades = grading.write_grades(reports, out)
-    console.print(grading.table(reports))
+    for table in grading.tables(reports):
+        console.print(table)
+    for folder, report in zip(folders, reports, strict=True):
+        if first := grading.lost(report, grading.name_of(folder, folders)):
+            console.print(styled(first), soft_wrap=True)
     if out:
         console.print(f"grades: {grades}")
     strange = [o.message for report in reports for o in report.outcomes if not o.most]

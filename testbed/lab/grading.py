@@ -19,6 +19,7 @@ from inalab.testbed.lab.check import check
 from inalab.testbed.lab.lab import LabError, Outcome, Report
 
 GRADES = "grades.json"
+LONGEST_NAME, LONGEST_REASON = 24, 160  # characters that are shown
 
 
 def graded(folder: Path, lab: str | None, unconfined: bool = False) -> Report:
@@ -36,19 +37,35 @@ def graded(folder: Path, lab: str | None, unconfined: bool = False) -> Report:
     return Report(name, str(folder), list(check(catalogue.load(name), folder)))
 
 
-def table(reports: Sequence[Report]) -> Table:
-    """Points by task, a row a submission."""
-    made = Table(box=None, header_style="bold")
-    made.add_column("submission")
-    made.add_column("lab")
-    for number in range(max((len(r.outcomes) for r in reports), default=0)):
-        made.add_column(str(number + 1), justify="right")
-    made.add_column("points", justify="right")
+def tables(reports: Sequence[Report]) -> list[Table]:
+    """Points by task, a row a submission: a table for each lab, which fits 80 columns. What is no lab is left out."""
+    labs: dict[str, list[Report]] = {}
     for report in reports:
-        cells = [f"{o.points:g}/{o.most}" for o in report.outcomes]
-        cells += [""] * (len(made.columns) - 3 - len(cells))
-        made.add_row(report.submission, report.lab, *cells, f"{report.points:g}/{report.most}")
+        if report.most:
+            labs.setdefault(report.lab, []).append(report)
+    folders = [Path(report.submission) for report in reports]
+    made = []
+    for lab, its in labs.items():
+        most = [outcome.most for outcome in max(its, key=lambda r: len(r.outcomes)).outcomes]
+        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column(lab, max_width=LONGEST_NAME, no_wrap=True, overflow="ellipsis")
+        for number, points in enumerate(most, 1):
+            table.add_column(f"{number}\n/{points}", justify="right", no_wrap=True)
+        table.add_column(f"points\n/{sum(most)}", justify="right", no_wrap=True)
+        for report in its:
+            cells = [f"{o.points:g}" for o in report.outcomes]
+            table.add_row(name_of(Path(report.submission), folders), *cells, *[""] * (len(most) - len(cells)), f"{report.points:g}")
+        made.append(table)
     return made
+
+
+def lost(report: Report, name: str) -> str:
+    """Where a submission lost its first points, and why, in a line; nothing where it has all."""
+    for number, outcome in enumerate(report.outcomes, 1):
+        if outcome.most and not outcome.passed:
+            why = " ".join(outcome.message.split())
+            return f"{name}: {number}, {outcome.task}: {why if len(why) <= LONGEST_REASON else why[: LONGEST_REASON - 1] + '…'}"
+    return ""
 
 
 def gradescope(report: Report) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from scapy.all import IP, Ether, Raw
 
 from inalab.testbed.command import lab
@@ -173,10 +176,52 @@ def test_the_command_line_checks_and_grades(tmp_path: Path) -> None:
     odd = tmp_path / "m[" / "x]"  # rich reads [/x] as markup, where it is let
     odd.mkdir(parents=True)
     done = inalab("lab", "grade", str(solved), str(begun), str(odd), "--out", str(tmp_path / "grades"))
-    assert done.returncode == 1 and "100/100" in done.stdout and f"not graded: {odd} is no lab" in done.stdout
+    assert done.returncode == 1 and "/100" in done.stdout and f"not graded: {odd} is no lab" in done.stdout
     grades = json.loads((tmp_path / "grades/grades.json").read_text())
     assert [g["points"] for g in grades] == [100, 0, 0]
     assert json.loads((tmp_path / "grades/solved/results.json").read_text())["score"] == 100
+
+
+def test_the_table_fits_80_columns_and_says_why_points_are_lost() -> None:
+    tasks = [Outcome(f"task {n}", 0 if n == 2 else 15, 15, "it\n  differs" if n == 2 else "") for n in range(1, 11)]
+    reports = [Report("05-loss", f"/tmp/{name}", tasks) for name in ("anna", "a-name-that-is-longer-than-any-column-can-be")]
+    (table,) = grading.tables([*reports, Report("?", "/tmp/odd", [Outcome("submission", 0, 0, "no lab")])])
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(table)
+    head, most, anna, other = console.export_text().splitlines()
+    assert head.split() == [*map(str, range(1, 11)), "points"] and most.split() == ["05-loss", *["/15"] * 10, "/150"]
+    assert anna.split() == ["anna", "15", "0", *["15"] * 8, "135"] and other.startswith("a-name-that-is-longer-t…")
+    assert grading.lost(reports[0], "anna") == "anna: 2, task 2: it differs"
+    assert grading.lost(Report("05-loss", "x", tasks[2:]), "x") == ""
+
+
+@pytest.mark.parametrize(
+    ("made", "wording"),
+    [
+        ("w/05-loss/lab.toml", "w has none of lab.toml: they are in 05-loss/, so name that folder"),
+        ("w/work.tar.gz", "w has none of lab.toml, and work.tar.gz: unpack that"),
+        ("w/LAB.TOML", "w has LAB.TOML: rename it to lab.toml"),
+        ("w/README.md", "w is no lab: lab.toml is missing"),
+    ],
+)
+def test_work_that_is_near_is_told_where(made: str, wording: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(made).parent.mkdir(parents=True)
+    Path(made).write_text('lab = "05-loss"')
+    with pytest.raises(LabError, match=f"^{re.escape(wording)}"):
+        catalogue.named(None, Path("w"))
+    if "lab.toml" in made:  # and where the lab is named
+        (Path(made).parent / "aggregate.p4").touch()
+        files = catalogue.load("05-loss").files
+        (Path(made).parent / files[0]).touch()
+        with pytest.raises(LabError, match=rf"^w has none of {re.escape(', '.join(files))}: they are in 05-loss/"):
+            catalogue.named("5", Path("w"))
+
+
+def test_an_archive_is_to_be_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "anna.ZIP").touch()
+    with pytest.raises(LabError, match=r"anna.ZIP is an archive: unpack it, and name the folder$"):
+        catalogue.named(None, tmp_path / "anna.ZIP")
 
 
 def test_grades_are_kept_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
