@@ -12,6 +12,7 @@ from .preprocess import Source
 
 BRACKETED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.S)  # comments and strings
 ONLY = {"SEMICOLON": "';'", "RPAR": "')'", "RBRACE": "'}'", "LBRACE": "'{'"}
+NAMES = {"IDENT", "TYPE"}
 REACH = 12  # tokens before an error, among which may be the word that made the parser take another way
 TYPED = ("BIT", "INT", "VARBIT", "BOOL", "TYPE", "IDENT")  # what may stand behind the < of an undeclared type
 
@@ -32,6 +33,8 @@ def explained(error: UnexpectedInput, source: Source, parser: Lark) -> CompileEr
         return CompileError(position, "syntax error: the program ends too early")
     if error.token == "}" and "APPLY" in accepts:
         return CompileError(position, "expected apply { … }, which every control has")
+    if error.accepts <= NAMES and error.token.type not in NAMES and re.fullmatch(r"[a-z_]+", error.token):
+        return CompileError(position, f"{error.token} is a keyword of P4: choose another name")
     if (misspelt := _misspelt(error.token, before, parser, source)) is not None:
         word, meant = misspelt
         return CompileError(_position(source, word), f"syntax error at {str(word)!r}: did you mean {meant}?")
