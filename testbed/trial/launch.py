@@ -251,7 +251,7 @@ class _Launch:
             if why := watch.trouble():
                 self._fail(why, 1)
             if lost := [message.text for message in watch.losses()]:
-                self._begin_all_again(lost[0])
+                self._do_without(lost)
             self._reap()
             self._look_for_hung()
             if not self.ranks:
@@ -303,6 +303,13 @@ class _Launch:
             return
         self.incarnations.members.add(rank)
         self._begin_all_again(f"worker {rank} has come")
+
+    def _do_without(self, lost: list[str]) -> None:
+        """Servers have died: others take their place, or all begins again."""
+        if self.incarnations:
+            self._begin_all_again(lost[0])
+        else:
+            say(f"{' and '.join(lost)}: the scripts go on")
 
     def _begin_all_again(self, why: str) -> None:
         """End all scripts, and begin them on the hosts of the members as they are now."""

@@ -34,6 +34,7 @@ class Hosts:
         self.notes, self.prints, self.ends, self.clock = notes, prints, dict(enumerate(ends)), Clock()
         self.begun, self.trouble, self.given = self.clock.now, "", {}  # type: ignore[var-annotated]
         self.killed: list[tuple[int, float]] = []
+        self.lost: list[str] = []
         hosts = self
 
         class Outputs(selectors.DefaultSelector):
@@ -66,8 +67,13 @@ class Hosts:
             return 1 if self.notes.reason() else None
         return end[1] if self.passed() >= end[0] else None
 
+    def losses(self) -> list[SimpleNamespace]:
+        """Servers that have died, each told once."""
+        told, self.lost = self.lost, []
+        return [SimpleNamespace(text=text) for text in told]
+
     def run(self) -> tuple[int, _Launch]:
-        watch = SimpleNamespace(trouble=lambda: self.trouble, losses=list)
+        watch = SimpleNamespace(trouble=lambda: self.trouble, losses=self.losses)
         jobs = self.settings.admitted(self.plan)
         deployment: Any = SimpleNamespace(network=self, spawn_servers=dict, watch=lambda servers, elastic: watch, admitted=jobs)
         launched = _Launch(deployment, self.settings, 1, self.notes, False)
@@ -143,6 +149,14 @@ def test_who_waits_for_a_worker_that_has_ended_in_order_learns_of_it(hosts: Make
     soon = hosts([b""] * 2, [(1, 0), (4, 0)])
     (soon.notes.folder / "reason").unlink()
     assert soon.run()[0] == 0 and soon.notes.reason() is None
+
+
+def test_scripts_go_on_with_the_replica_of_a_server_that_has_died(hosts: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    """A loss that the scheme cannot bear is trouble; of others the launcher tells."""
+    made = hosts([b""] * 2, [(1, 0), (1, 0)])
+    made.lost = ["server 0 (host s0) was killed by SIGKILL"]
+    assert made.run()[0] == 0
+    assert capsys.readouterr().err == "inalab: server 0 (host s0) was killed by SIGKILL: the scripts go on\n"
 
 
 def test_trouble_in_the_network_is_a_failure(hosts: Make, capsys: pytest.CaptureFixture[str]) -> None:
