@@ -139,7 +139,7 @@ def findings(run: Run) -> list[str]:
         sentences.append(f"{100 * share:g} % of the memory for ATP: {own} · 10⁶ elements/s; Jain's index {fair}.")
     for number in (0, EACH):
         beside, alone = ([_of_stays(t, number, when) for t in matching(run, change=LATER) if t["valid"]] for when in (True, False))
-        if all((*beside, *alone)):
+        if beside and alone and all((*beside, *alone)):
             label = look_of(SCHEMES[number // EACH]).label
             sentences.append(
                 f"{label}'s job that stays sums {median_interval(beside).median:.2f} · 10⁶ elements/s while the others are there, "
