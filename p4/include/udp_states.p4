@@ -1,6 +1,7 @@
 // The first states of a parser, for the inside of its braces: Ethernet, ARP, IPv4, UDP. PROTOCOLS has the states that follow, of
-// whole datagrams: a PROTOCOL_STATE(port, state) for each protocol. A first fragment, and a datagram behind IPv4 options, is understood as far as UDP, so that
-// admission sees that it is for the protocol's port, and turns it away. Whatever else comes is accepted as far as it goes.
+// whole datagrams: a PROTOCOL_STATE(port, state) for each protocol. A first fragment, and a datagram behind IPv4 options, is
+// understood as far as UDP, so that admission sees that it is for the protocol's port, and turns it away. Whatever else comes is
+// accepted as far as it goes.
 #define PROTOCOL_STATE(port, state) (port, 5, 0 &&& 1): state;
     state start {
         packet.extract(hdr.ethernet);

@@ -99,7 +99,7 @@ control AtpNextStep(inout headers_t hdr, inout atp_metadata_t meta, out atp_step
         }
         const default_action = go_on();
         const entries = {
-            // kind, role                          resend asked merge held own rep. compl. ref. closed waits
+            // kind, role                              resend asked merge held own rep. compl. ref. closed waits
             (atp_kind_t.GRADIENT, role_t.AGGREGATE,    _,    _,    0,    _,   _,  _,   _,    _,    _,   _): pass();           // a part of a rack
             (atp_kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    0,   _,  _,   0,    0,    0,   _): claim();          // free
             (atp_kind_t.GRADIENT, role_t.AGGREGATE,    0,    _,    1,    0,   _,  _,   0,    1,    0,   _): collide();        // free too late

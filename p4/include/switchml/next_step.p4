@@ -67,7 +67,7 @@ control SwitchMLNextStep(inout headers_t hdr, inout switchml_metadata_t meta, ou
         }
         const default_action = ignore();
         const entries = {
-            // kind          stale rep. first compl. parent final asked
+            // kind                   stale rep. first compl. parent final asked
             (switchml_kind_t.UPDATE,  1,   _,   _,    _,     _,     _,    _): ignore();          // left behind by its round
             (switchml_kind_t.UPDATE,  0,   0,   1,    0,     _,     _,    _): absorb_first();    // opens the round
             (switchml_kind_t.UPDATE,  0,   0,   0,    0,     _,     _,    _): absorb();          // others are missing
