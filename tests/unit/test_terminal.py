@@ -57,8 +57,10 @@ def test_a_trials_name_and_what_became_of_it_are_shown_as_they_are(live: bool) -
 
 
 def test_a_submission_of_any_name_is_graded() -> None:
-    report = Report("01-forward", "m[/x]", [Outcome("[/]", 3, 10, HOSTILE)])
-    assert "m[/x]" in printed(grading.table([report]))
+    report = Report("01-forward", "m[red]x", [Outcome("[/]", 3, 10, HOSTILE)])
+    (table,) = grading.tables([report])
+    assert "m[red]x" in printed(table)
+    assert "m[red]x: 1, [/]: " in printed(styled(grading.lost(report, "m[red]x")))
 
 
 def test_what_doctor_advises_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
