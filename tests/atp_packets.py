@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -127,6 +128,15 @@ class AtpJob:
         """A packet of the server's: a result by default."""
         header = {"job": self.number, "sequence": sequence, "index": index, "kind": wire.KIND_RESULT, **fields}
         return frame(SERVER, to, header, vector, exponent)
+
+
+def admitting(jobs: Iterable[AtpJob]) -> list[str]:
+    """The commands that admit these jobs to one switch, one after the other; and its forwarding."""
+    commands: list[str] = []
+    for job in jobs:
+        nodes = sum(line.startswith("mc_node_create") for line in commands)
+        commands += job.commands(nodes or 1)
+    return commands
 
 
 def frame(source: Station, destination: Station, header: dict[str, int], vector: list[int], exponent: int | None = None) -> bytes:

@@ -8,7 +8,6 @@
 #include "inside.h"
 
 #define GAIN (1.0 / 16) /* of a window's share in the mean, as in RFC 8257 */
-#define SMALLEST 4.0
 
 void aggregators_init(AggregatorWindow *w, double largest) { *w = (AggregatorWindow){.size = largest, .largest = largest}; }
 

@@ -6,8 +6,6 @@
    (RFC 4015). */
 #include "inside.h"
 
-#define SMALLEST 4.0 /* chunks: one more than the results that show a gap */
-
 void window_init(CongestionWindow *w, double largest, int32_t control) {
     *w = (CongestionWindow){.size = largest, .largest = largest, .control = control, .suspect = -1};
     aggregators_init(&w->aggregators, largest);

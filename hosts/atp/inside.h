@@ -6,6 +6,7 @@
 #include "wire.h"
 
 #define NO_SEQUENCE 0xFFFFFFFFu
+#define SMALLEST 4.0 /* chunks, of a window: one more than the results that show a gap */
 
 static inline AtpHeader *header(const Datagrams *d, int64_t row) { return (AtpHeader *)datagram(d, row); }
 static inline uint32_t *vector(const Datagrams *d, int64_t row) { return (uint32_t *)(datagram(d, row) + sizeof(AtpHeader)); }

@@ -13,6 +13,7 @@ from typing import Any
 import inalab
 from inalab.hosts.plugins import is_file
 from inalab.hosts.training.architectures import catalog
+from inalab.schemes.scheme import Scheme
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.record.foreign import Foreign
 from inalab.testbed.record.provenance import code_digest, digest_of, version_of
@@ -43,14 +44,17 @@ def code() -> str:
 
 def scheme_files(trial: Trial) -> list[str]:
     """The files of the schemes that a trial uses and that inalab does not have."""
-    schemes = [job.of_scheme() for job in trial.settings.each()] + [*trial.settings.running().schemes]
-    return sorted({scheme.source for scheme in schemes if is_file(scheme.source)})
+    return sorted({scheme.source for scheme in _schemes(trial) if is_file(scheme.source)})
+
+
+def _schemes(trial: Trial) -> list[Scheme]:
+    """Those of its jobs, and of its switches' program."""
+    return [*(job.of_scheme() for job in trial.settings.each()), *trial.settings.running().schemes]
 
 
 def foreign_files(trial: Trial) -> dict[str, str]:
     """SHA-256 of each file, by path, that a trial reads and that inalab does not have."""
-    schemes = [job.of_scheme() for job in trial.settings.each()] + [*trial.settings.running().schemes]
-    return Foreign(CODE).read_by(schemes, trial.settings.k, *named_files([trial]))
+    return Foreign(CODE).read_by(_schemes(trial), trial.settings.k, *named_files([trial]))
 
 
 def named_files(trials: Iterable[Trial]) -> list[Path]:

@@ -11,7 +11,7 @@ from inalab.hosts.atp.wire import KIND_RELEASE, KIND_RELEASED, KIND_STATUS
 from inalab.switches import atp
 from inalab.switches.commands import Commands
 from inalab.switches.forwarding import Station, by_packet, forward
-from tests.atp_packets import RACK, REMOTE, ROOT, SERVER, SERVER_PORT, SWITCH, UPLINK, AtpJob
+from tests.atp_packets import RACK, REMOTE, ROOT, SERVER, SERVER_PORT, SWITCH, UPLINK, AtpJob, admitting
 from tests.packets import vector, worker_station
 from tests.scenarios.scenario import Scenario
 
@@ -19,10 +19,7 @@ from tests.scenarios.scenario import Scenario
 def _atp(
     name: str, jobs: list[AtpJob], packets: list[tuple[int, bytes]], settings: list[str] | None = None, program: str = "atp"
 ) -> Scenario:
-    commands, node = list(settings or []), 1
-    for job in jobs:
-        commands += (wording := job.commands(node))
-        node += sum(line.startswith("mc_node_create") for line in wording) - (node == 1)
+    commands = [*(settings or []), *admitting(jobs)]
     return Scenario(name, Path(f"p4/{program}.p4"), packets, commands, {"K": "32", "AGGREGATORS": "16"})
 
 

@@ -10,7 +10,7 @@ from inalab.hosts.atp import wire
 from inalab.switches import atp
 from inalab.switches.embedded.offline import OfflineSwitch
 from inalab.switches.forwarding import Station
-from tests.atp_packets import AGGREGATORS, RACK, SERVER, SERVER_PORT, UPLINK, AtpHeader, AtpJob, frame, program, read
+from tests.atp_packets import AGGREGATORS, RACK, SERVER, SERVER_PORT, UPLINK, AtpHeader, AtpJob, admitting, frame, program, read
 from tests.packets import vector, worker_station
 from tests.properties import examples
 
@@ -18,13 +18,11 @@ TABLE = 3  # aggregators that the interleavings fight for
 OTHER_RACK = 2
 
 
-def switch(*jobs: AtpJob) -> OfflineSwitch:
-    made = OfflineSwitch(program())
-    node = 1
-    for job in jobs:
-        for line in (commands := job.commands(node)):
-            made.command(line)
-        node += sum(line.startswith("mc_node_create") for line in commands) - (node == 1)
+def switch(*jobs: AtpJob, name: str = "atp") -> OfflineSwitch:
+    """That runs p4/NAME.p4, and has admitted these jobs."""
+    made = OfflineSwitch(program(name=name))
+    for line in admitting(jobs):
+        made.command(line)
     return made
 
 

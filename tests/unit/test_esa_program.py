@@ -11,8 +11,9 @@ from scapy.layers.l2 import Ether
 from inalab.hosts.atp import wire
 from inalab.switches.atp import rack_bit
 from inalab.switches.embedded.offline import OfflineSwitch
-from tests.atp_packets import RACK, SERVER, SERVER_PORT, UPLINK, AtpJob, program, read
+from tests.atp_packets import RACK, SERVER, SERVER_PORT, UPLINK, AtpJob, read
 from tests.packets import vector, worker_station
+from tests.unit.test_atp_program import switch
 
 LOW, HIGH = 8, 100  # priorities
 LARGEST = 2**31 - 1
@@ -22,26 +23,17 @@ def jobs(level: int = 1, workers: int = 2) -> list[AtpJob]:
     return [AtpJob(workers, level, number=number) for number in (0, 1)]
 
 
-def switch(both: list[AtpJob]) -> OfflineSwitch:
-    made, node = OfflineSwitch(program(name="esa")), 1
-    for job in both:
-        for line in (commands := job.commands(node)):
-            made.command(line)
-        node += sum(line.startswith("mc_node_create") for line in commands) - (node == 1)
-    return made
-
-
 @pytest.fixture(name="made")
 def of_one_level() -> Iterator[tuple[OfflineSwitch, AtpJob, AtpJob]]:
     both = jobs()
-    with switch(both) as made:
+    with switch(*both, name="esa") as made:
         yield made, *both
 
 
 @pytest.mark.parametrize("level", [0, 1])
 def test_what_was_gathered_leaves_to_its_own_server_in_its_workers_name(level: int) -> None:
     one, two = both = jobs(level, workers=3)
-    with switch(both) as made:
+    with switch(*both, name="esa") as made:
         for w in (1, 2):
             assert made.send(w, one.gradient(w, 5, vector(w), next_index=LOW, ecn=w - 1)) == []
         urgent = bytearray(two.gradient(0, 6, vector(40), next_index=HIGH))
@@ -66,43 +58,43 @@ def test_what_was_gathered_leaves_to_its_own_server_in_its_workers_name(level: i
 
 
 def test_of_equals_the_first_one_has_it_until_its_priority_is_halved(made: tuple[OfflineSwitch, AtpJob, AtpJob]) -> None:
-    switch, one, two = made
-    switch.send(0, one.gradient(0, 0, vector(1), next_index=LOW))
-    ((_, data),) = switch.send(0, two.gradient(0, 0, vector(2), next_index=LOW))
+    running, one, two = made
+    running.send(0, one.gradient(0, 0, vector(1), next_index=LOW))
+    ((_, data),) = running.send(0, two.gradient(0, 0, vector(2), next_index=LOW))
     assert (read(data).job, read(data).collision) == (1, 1)
-    assert switch.register("preemption.priority", 0) == LOW // 2
-    ((_, data),) = switch.send(0, two.gradient(0, 1, vector(2), next_index=LOW))
+    assert running.register("preemption.priority", 0) == LOW // 2
+    ((_, data),) = running.send(0, two.gradient(0, 1, vector(2), next_index=LOW))
     assert (read(data).job, list(read(data).vector)) == (0, vector(1))
 
 
 def test_an_evicted_chunk_does_not_claim_again(made: tuple[OfflineSwitch, AtpJob, AtpJob]) -> None:
     """Its other part would wait for one that is at the server already."""
-    switch, one, two = made
-    switch.send(0, one.gradient(0, 0, vector(1), next_index=LOW))
+    running, one, two = made
+    running.send(0, one.gradient(0, 0, vector(1), next_index=LOW))
     for w in (0, 1):
-        switch.send(w, two.gradient(w, 0, vector(2), next_index=HIGH))
-    assert switch.send(SERVER_PORT, two.answer(0, vector(4)))  # frees it
-    assert switch.register("aggregator.bitmap", 0) == 0
-    ((_, data),) = switch.send(1, one.gradient(1, 0, vector(3), next_index=LOW))
+        running.send(w, two.gradient(w, 0, vector(2), next_index=HIGH))
+    assert running.send(SERVER_PORT, two.answer(0, vector(4)))  # frees it
+    assert running.register("aggregator.bitmap", 0) == 0
+    ((_, data),) = running.send(1, one.gradient(1, 0, vector(3), next_index=LOW))
     assert (read(data).bitmap1, list(read(data).vector)) == (0b10, vector(3))
-    assert switch.register("aggregator.bitmap", 0) == 0
+    assert running.register("aggregator.bitmap", 0) == 0
 
 
 def test_a_sum_that_has_left_is_overwritten(made: tuple[OfflineSwitch, AtpJob, AtpJob]) -> None:
-    switch, one, two = made
+    running, one, two = made
     for w in (0, 1):
-        answers = switch.send(w, one.gradient(w, 0, vector(w), next_index=LOW))
+        answers = running.send(w, one.gradient(w, 0, vector(w), next_index=LOW))
     assert len(answers) == 1
-    assert switch.send(0, two.gradient(0, 0, vector(7), next_index=HIGH)) == []
-    ((_, data),) = switch.send(0, one.gradient(0, 0, [], kind=wire.KIND_QUERY))  # if that sum was lost, its server says so
+    assert running.send(0, two.gradient(0, 0, vector(7), next_index=HIGH)) == []
+    ((_, data),) = running.send(0, one.gradient(0, 0, [], kind=wire.KIND_QUERY))  # if that sum was lost, its server says so
     assert read(data).kind == wire.KIND_QUERY
-    ((_, data),) = switch.send(1, two.gradient(1, 0, vector(8), next_index=HIGH))
+    ((_, data),) = running.send(1, two.gradient(1, 0, vector(8), next_index=HIGH))
     assert list(read(data).vector) == vector(15)
 
 
 def test_that_a_sum_saturated_leaves_with_it(made: tuple[OfflineSwitch, AtpJob, AtpJob]) -> None:
     one, two = both = jobs(workers=3)
-    with switch(both) as own:
+    with switch(*both, name="esa") as own:
         for w in (0, 1):
             own.send(w, one.gradient(w, 0, vector(LARGEST), next_index=LOW))
         ((_, data),) = own.send(0, two.gradient(0, 0, vector(1), next_index=HIGH))
@@ -115,8 +107,8 @@ def test_that_a_sum_saturated_leaves_with_it(made: tuple[OfflineSwitch, AtpJob, 
 @pytest.mark.parametrize("marks", [{"resend": 1}, {"exponent": 130, "vector": [7]}, {"kind": wire.KIND_RAW}])
 def test_what_claims_nothing_takes_nothing(marks: dict[str, int], made: tuple[OfflineSwitch, AtpJob, AtpJob]) -> None:
     """Nor what is bare: it is of another shape."""
-    switch, one, two = made
-    switch.send(0, one.gradient(0, 0, vector(1), next_index=LOW))
+    running, one, two = made
+    running.send(0, one.gradient(0, 0, vector(1), next_index=LOW))
     numbers = {"vector": vector(2), **marks}
-    ((_, data),) = switch.send(0, two.gradient(0, 0, next_index=HIGH, **numbers))  # type: ignore[arg-type]
-    assert read(data).job == 1 and switch.register("aggregator.bitmap", 0) == 1
+    ((_, data),) = running.send(0, two.gradient(0, 0, next_index=HIGH, **numbers))  # type: ignore[arg-type]
+    assert read(data).job == 1 and running.register("aggregator.bitmap", 0) == 1
