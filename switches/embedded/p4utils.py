@@ -1,10 +1,14 @@
 """The embedded switch for users of P4-utils: change one import, and keep the network, the programs and the controllers.
 
     from inalab.switches.embedded.p4utils import NetworkAPI              # was: from p4utils.mininetlib.network_API
+
+A p4app.json names the classes instead: `inalab export-p4app --target embedded` writes one that does. A switch has BMv2's Thrift
+services at its port, for simple_switch_CLI and for P4-utils' own SimpleSwitchThriftAPI. That class needs modules which BMv2
+installs; where there is no BMv2, it is imported from here:
+
     from inalab.switches.embedded.p4utils import SimpleSwitchThriftAPI   # was: from p4utils.utils.sswitch_thrift_API
 
-A p4app.json names the classes instead: `inalab export-p4app --target embedded` writes one that does. Errors that P4-utils
-prints and forgets are raised. P4-utils' clean-up of the whole machine is left out: call `mn -c` yourself if you want it.
+P4-utils' clean-up of the whole machine is left out: call `mn -c` yourself if you want it.
 """
 
 from __future__ import annotations
@@ -26,19 +30,17 @@ from p4utils.utils.helper import wait_condition
 from ..control import ControlError
 from ..sockets import is_alive, socket_path
 from ..target import SwitchError, last_lines
+from ..thrift.modules import provide
+from ..thrift.server import ThriftServer
 from .build import build
 from .control import SocketControl
-from .thrift_api import SimpleSwitchThriftAPI, by_port
+
+provide()
+from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI  # noqa: E402 (it needs what is provided)
 
 __all__ = ["EmbeddedClient", "EmbeddedCompiler", "EmbeddedP4Switch", "NetworkAPI", "SimpleSwitchThriftAPI"]
 
 STOP_SECONDS = 5
-
-
-def _unlink(link: Path) -> None:
-    """Remove a link that EmbeddedP4Switch has made; any other file stays."""
-    if link.is_symlink():
-        link.unlink()
 
 
 class EmbeddedCompiler(P4C):
@@ -89,6 +91,7 @@ class EmbeddedP4Switch(P4Switch):
             if parameters.pop(option, False):
                 print(f"switch {name}: {option} has no effect, because an embedded switch {what}", file=sys.stderr)
         super().__init__(name, **parameters)
+        self.server: ThriftServer | None = None
 
     def set_binary(self, sw_bin: str) -> None:
         """The program is its own binary: see set_json."""
@@ -114,26 +117,27 @@ class EmbeddedP4Switch(P4Switch):
         return []
 
     def start(self, controllers: Any = None) -> None:
-        """Start the switch, and make it known by its Thrift port, too."""
+        """Start the switch, and its Thrift server in this process."""
         try:
             super().start(controllers)
         except ChildProcessError:
             log = Path(self.log_dir) / f"p4s.{self.name}.log"
             sentences = last_lines(log) if self.log_enabled else "enable its log to see why"
             raise SwitchError(f"switch {self.name} did not start: {sentences}") from None
-        link = by_port(self.thrift_port)
-        _unlink(link)
         try:
-            link.symlink_to(socket_path(self.name))
-        except FileExistsError:
-            raise SwitchError(f"{link} is in the way of switch {self.name}: remove that file") from None
+            self.server = ThriftServer(SocketControl(socket_path(self.name)), self.thrift_port)
+        except OSError as error:
+            raise SwitchError(f"the Thrift port {self.thrift_port} of switch {self.name} cannot be had: {error.strerror}") from None
+        self.server.start()
 
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 (Mininet's name)
         """End the switch cleanly, so that its socket goes with it."""
         if self.switch_running():
             os.kill(self.switch_pid, signal.SIGTERM)
             wait_condition(self.thrift_listening, False, timeout=STOP_SECONDS)
-        _unlink(by_port(self.thrift_port))
+        if self.server is not None:
+            self.server.stop()
+            self.server = None
         super().stop(deleteIntfs)
 
     def describe(self) -> None:

@@ -199,6 +199,7 @@ def p4run(
         bool, typer.Option("--hosts", help="let all hosts do what the exercise says that they `run`, and end")
     ] = False,
     p4runtime: Annotated[bool, typer.Option("--p4runtime", help="serve P4Runtime clients, from port 50051 on")] = False,
+    thrift: Annotated[bool, typer.Option("--thrift", help="serve simple_switch_CLI and its like, from port 9090 on")] = False,
     logs: Annotated[Path, typer.Option(help="folder of the switches' logs")] = Path("logs"),
 ) -> None:
     """Boot an exercise of p4lang/tutorials on the embedded switch. Run it in the exercise's folder."""
@@ -208,7 +209,7 @@ def p4run(
     exercise = read(topology, Path.cwd(), program)
     if hosts and (command or not any(host.run for host in exercise.hosts.values())):
         raise ExerciseError("--hosts needs hosts with a 'run' in the topology, and no --command")
-    raise typer.Exit(boot(exercise, Path.cwd(), logs, None if hosts else command or [], p4runtime, console))
+    raise typer.Exit(boot(exercise, Path.cwd(), logs, None if hosts else command or [], p4runtime, thrift, console))
 
 
 @application.command()

@@ -27,7 +27,7 @@ from inalab.switches.embedded.target import EmbeddedSwitch
 from inalab.switches.runtime_json import RuntimeJsonError
 from inalab.switches.target import SwitchError
 from inalab.testbed.command.prompt import DeadSwitches, follow
-from inalab.testbed.command.servers import Servers
+from inalab.testbed.command.servers import P4RuntimeServers, Relay, Servers, ThriftServers
 from inalab.testbed.scratch import scratch
 from inalab.topologies import isolation
 from inalab.topologies.errors import NetworkError
@@ -43,26 +43,29 @@ INSTEAD = [
 ]
 
 
-def p4run(exercise: Exercise, folder: Path, logs: Path, lines: Sequence[str] | None, p4runtime: bool, console: Console) -> int:
+def p4run(
+    exercise: Exercise, folder: Path, logs: Path, lines: Sequence[str] | None, p4runtime: bool, thrift: bool, console: Console
+) -> int:  # fmt: skip
     """Boot an exercise, run `lines` as at Mininet's prompt, or show the prompt where there are none; the exit code.
 
     With None for them, all hosts do what the exercise says that they `run`; it ends when they have, with 1 if any failed.
 
-    With `p4runtime`, clients on this machine and in the network find the switches at 127.0.0.1:50051 and the ports after it. Raises
-    CompileError for a program, ExerciseError for what is not possible here.
+    With `p4runtime`, clients on this machine and in the network find the switches at 127.0.0.1:50051 and the ports after it; with
+    `thrift`, at 127.0.0.1:9090 and the ports after it. Raises CompileError for a program, ExerciseError for what can't be done.
     """
     executables = {name: build(switch.program) for name, switch in exercise.switches.items()}
     logs.mkdir(parents=True, exist_ok=True)
     for note in exercise.notes:
         console.print(note, soft_wrap=True)
     with ExitStack() as stack:
-        servers = None
-        if p4runtime:
-            sockets = stack.enter_context(scratch("inalab-p4runtime-"))
-            servers = stack.enter_context(Servers(exercise, folder, logs, sockets))
-        pid = isolation.start(partial(_inside, exercise, executables, folder, logs, lines, servers, console), session=False)
-        if servers is not None:
-            servers.relay()
+        sockets = stack.enter_context(scratch("inalab-p4run-"))
+        servers: list[Servers] = [P4RuntimeServers(exercise, folder, logs, sockets)] if p4runtime else []
+        if thrift:
+            servers.append(ThriftServers(exercise, sockets))
+        relays = [stack.enter_context(Relay(one)) for one in servers]
+        pid = isolation.start(partial(_inside, exercise, executables, folder, logs, lines, relays, console), session=False)
+        for relay in relays:
+            relay.start()
         return _wait(pid)
 
 
@@ -80,7 +83,7 @@ def _wait(pid: int) -> int:
 
 def _inside(
     exercise: Exercise, executables: dict[str, Path], folder: Path, logs: Path, lines: Sequence[str] | None,
-    servers: Servers | None, console: Console,
+    relays: Sequence[Relay], console: Console,
 ) -> int:  # fmt: skip
     # the exercises' own scripts need scapy, which the python3 beside this one has
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -93,9 +96,10 @@ def _inside(
         for name, switch in exercise.switches.items():
             count = _program(network.get(name), switch)
             console.print(f"{name}: {os.path.relpath(switch.program, folder)}, {count} commands")
-        if servers is not None:
-            servers.start()
-            console.print(f"P4Runtime: {servers}")
+        for relay in relays:
+            relay.leave()  # this process has a copy
+            relay.servers.start()
+            console.print(str(relay.servers), soft_wrap=True)
         for name, host in exercise.hosts.items():
             for command in host.commands:
                 _run_on_host(network.get(name), command, console)

@@ -1,7 +1,7 @@
-"""P4Runtime servers for the switches of an exercise, at the addresses where its controllers look for them.
+"""Servers for the switches of an exercise, at the ports where its controllers look for them: P4Runtime's, and Thrift's.
 
-A server runs beside its switch, in the network's namespace, where controllers may run as well. For those that run in another shell
-of the machine, a relay listens on the same ports of the machine's own namespace.
+They run in the network's namespace, where controllers may run as well. For those that run in another shell of the machine, a relay
+listens on the same ports of the machine's own namespace.
 """
 
 from __future__ import annotations
@@ -18,44 +18,117 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from inalab.switches.embedded.compiler import check_p4
-from inalab.switches.sockets import is_alive, packets_path
+from inalab.switches.embedded.control import SocketControl
+from inalab.switches.sockets import is_alive, packets_path, socket_path
 from inalab.switches.target import SwitchError, last_lines
 from inalab.topologies.exercise import Exercise, ExerciseError
 
-FIRST_PORT = 50051
 START_SECONDS = 30.0
 CHUNK = 1 << 16
 
 
-class Servers:
-    """A context manager that takes the ports in the machine's namespace; `start` runs in the network's. Raises ExerciseError.
+class Servers(Protocol):
+    """One for each switch: its port, and the Unix socket at which a relay finds it; str() tells a user where they are."""
 
-    `sockets` is an empty folder that both sides see.
-    """
+    ports: dict[str, int]
+    paths: dict[str, Path]
+
+    def start(self) -> None:
+        """In the network's namespace: returns once all of them listen. Raises SwitchError."""
+
+
+def _told(kind: str, ports: dict[str, int]) -> str:
+    return f"{kind}: {', '.join(f'{name} at 127.0.0.1:{port}' for name, port in ports.items())}"
+
+
+class P4RuntimeServers:
+    """A process for each switch. `sockets` is a folder that both sides see. Raises ExerciseError without P4Runtime's modules."""
+
+    FIRST_PORT = 50051
 
     def __init__(self, exercise: Exercise, folder: Path, logs: Path, sockets: Path) -> None:
-        self.exercise, self.logs, self.sockets = exercise, logs, sockets
+        self.exercise, self.logs = exercise, logs
         _write_build(exercise, folder / "build")
-        self.listeners: list[socket.socket] = []
+        self.ports = {name: self.FIRST_PORT + i for i, name in enumerate(exercise.switches)}
+        self.paths = {name: sockets / f"{name}.p4runtime" for name in exercise.switches}
+
+    def __str__(self) -> str:
+        return _told("P4Runtime", self.ports)
+
+    def start(self) -> None:
+        started = {name: self._start(i, name) for i, name in enumerate(self.exercise.switches)}
+        end = time.monotonic() + START_SECONDS
+        for name, process in started.items():
+            while not is_alive(self.paths[name]):
+                if process.poll() is not None or time.monotonic() > end:
+                    raise SwitchError(f"the P4Runtime server of {name} did not start: {last_lines(self._log(name))}")
+                time.sleep(0.05)
+
+    def _log(self, name: str) -> Path:
+        return self.logs / f"{name}.p4runtime.log"
+
+    def _start(self, number: int, name: str) -> subprocess.Popen[bytes]:
+        switch = self.exercise.switches[name]
+        words: list[str | Path] = [name, switch.program, "--device-id", str(number)]
+        words += ["--address", f"127.0.0.1:{self.ports[name]}", "--address", f"unix:{self.paths[name]}"]
+        if switch.cpu_port is not None:
+            words += ["--packets", packets_path(name)]
+        with open(self._log(name), "w") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "inalab.switches.p4runtime", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=0,  # Ctrl-C at the prompt is not for it
+            )
+
+
+class ThriftServers:
+    """Threads of the process that has the prompt. Raises ExerciseError where Thrift is not installed."""
+
+    FIRST_PORT = 9090
+
+    def __init__(self, exercise: Exercise, sockets: Path) -> None:
+        try:
+            import thrift as _  # noqa: F401 (whether it is there)
+        except ImportError:
+            raise ExerciseError('Thrift is missing: pip install "inalab[thrift]"') from None
+        self.ports = {name: self.FIRST_PORT + i for i, name in enumerate(exercise.switches)}
+        self.paths = {name: sockets / f"{name}.thrift" for name in exercise.switches}
+
+    def __str__(self) -> str:
+        return _told("Thrift", self.ports)
+
+    def start(self) -> None:
+        from inalab.switches.thrift.server import ThriftServer
+
+        for name, port in self.ports.items():
+            for path in (None, self.paths[name]):
+                ThriftServer(SocketControl(socket_path(name)), port, path=path).start()
+
+
+class Relay:
+    """A context manager that takes the servers' ports in the machine's namespace. Raises ExerciseError."""
+
+    def __init__(self, servers: Servers) -> None:
+        self.servers = servers
+        self.listeners: dict[str, socket.socket] = {}
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
 
-    def __str__(self) -> str:
-        return ", ".join(f"{name} at 127.0.0.1:{FIRST_PORT + i}" for i, name in enumerate(self.exercise.switches))
-
-    def __enter__(self) -> Servers:
-        for i in range(len(self.exercise.switches)):
-            listener = socket.socket()
-            self.listeners.append(listener)
+    def __enter__(self) -> Relay:
+        for name, port in self.servers.ports.items():
+            listener = self.listeners[name] = socket.socket()
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                listener.bind(("127.0.0.1", FIRST_PORT + i))
+                listener.bind(("127.0.0.1", port))
             except OSError as error:
                 self._close()
                 raise ExerciseError(
-                    f"port {FIRST_PORT + i} of this machine, where controllers look for a switch, is taken ({error.strerror}): "
+                    f"port {port} of this machine, where controllers look for a switch, is taken ({error.strerror}): "
                     "end the other network or server"
                 ) from None
         return self
@@ -67,49 +140,19 @@ class Servers:
         if self.thread.is_alive():
             self.loop.call_soon_threadsafe(self.loop.stop)
             self.thread.join()
-        for listener in self.listeners:
+        self.leave()
+
+    def leave(self) -> None:
+        """Close this process's copies of the ports."""
+        for listener in self.listeners.values():
             listener.close()
 
-    # --- in the machine's namespace
-
-    def relay(self) -> None:
+    def start(self) -> None:
         """Pass on what comes to the ports, from now on, in a thread."""
         self.thread.start()
-        for name, listener in zip(self.exercise.switches, self.listeners, strict=True):
-            serving = asyncio.start_server(partial(_pass_on, self.sockets / name), sock=listener)
+        for name, listener in self.listeners.items():
+            serving = asyncio.start_server(partial(_pass_on, self.servers.paths[name]), sock=listener)
             asyncio.run_coroutine_threadsafe(serving, self.loop).result()
-
-    # --- in the network's
-
-    def start(self) -> None:
-        """Start a server for each switch, and wait until all of them listen. Raises SwitchError."""
-        for listener in self.listeners:
-            listener.close()  # this process has a copy
-        started = {name: self._start(i, name) for i, name in enumerate(self.exercise.switches)}
-        end = time.monotonic() + START_SECONDS
-        for name, process in started.items():
-            while not is_alive(self.sockets / name):
-                if process.poll() is not None or time.monotonic() > end:
-                    raise SwitchError(f"the P4Runtime server of {name} did not start: {last_lines(self._log(name))}")
-                time.sleep(0.05)
-
-    def _log(self, name: str) -> Path:
-        return self.logs / f"{name}.p4runtime.log"
-
-    def _start(self, number: int, name: str) -> subprocess.Popen[bytes]:
-        switch = self.exercise.switches[name]
-        words: list[str | Path] = [name, switch.program, "--device-id", str(number)]
-        words += ["--address", f"127.0.0.1:{FIRST_PORT + number}", "--address", f"unix:{self.sockets / name}"]
-        if switch.cpu_port is not None:
-            words += ["--packets", packets_path(name)]
-        with open(self._log(name), "w") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "inalab.switches.p4runtime", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                process_group=0,  # Ctrl-C at the prompt is not for it
-            )
 
 
 async def _pass_on(path: Path, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

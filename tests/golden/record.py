@@ -21,6 +21,7 @@ from tests.scenarios import Scenario, scenarios
 
 GOLDEN = Path(__file__).parent
 PORTS = 8
+OTHERS = {"p4info", "thrift"}  # folders of other recordings
 QUIET_SECONDS = 0.03  # of silence that end a packet's consequences
 PATIENCE = 5.0  # seconds for those that are known to come
 MOST_PACKETS = 500  # that one packet may cause
@@ -68,7 +69,7 @@ def _made(target: str, program: Path, defines: tuple[tuple[str, str], ...]) -> T
 def names() -> list[str]:
     """Of all recordings."""
     files = (path.relative_to(GOLDEN).with_suffix("") for path in GOLDEN.rglob("*.json"))
-    return sorted(str(name) for name in files if name.parts[0] != "p4info")
+    return sorted(str(name) for name in files if name.parts[0] not in OTHERS)
 
 
 def target_of(scenario: Scenario, target: str) -> Target:

@@ -20,8 +20,11 @@ import pytest
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
+from thrift.Thrift import TException
 
 from inalab.switches.target import Target
+from inalab.switches.thrift.binding import TYPES, client
+from inalab.switches.thrift.modules import thrift_connect
 from tests.command_line import Command, inalab
 from tests.p4runtime_client import Client
 
@@ -264,6 +267,40 @@ def test_controllers_find_the_switches_where_they_look_for_them(exercise: Path) 
     (received,) = re.findall(r"(\d+) received", output)
     assert int(received) > 10
     assert json.loads((exercise / "build" / "forward.json").read_text()) == {"program": "../forward.p4"}
+
+
+@pytest.mark.usefixtures("ports")
+def test_thrift_clients_find_the_switches_where_they_look_for_them(exercise: Path) -> None:
+    """From another shell of the machine; the ports are there once on a machine."""
+    described = json.loads((exercise / "topology.json").read_text())
+    described["switches"] = {"s1": {}, "s2": {}}
+    (exercise / "topology.json").write_text(json.dumps(described))
+    with Command("p4run", "topology.json", "--thrift", "-c", "h1 ping -c 60 -i 0.2 h2") as running:
+        for number, ports in enumerate(({"h1": 1, "h2": 2}, {"h1": 2, "h2": 1})):
+            standard = _thrift(9090 + number)
+            for host, port in ports.items():
+                address = TYPES["BmMatchParamExact"](bytes.fromhex(MACS[host].replace(":", "")))
+                key = TYPES["BmMatchParam"](TYPES["BmMatchParamType"].EXACT, exact=address)
+                options = TYPES["BmAddEntryOptions"]()
+                standard.bm_mt_add_entry(0, "I.by_address", [key], "I.to", [port.to_bytes(2)], options)
+        code, output = running.wait(60), "".join(running.printed())
+    assert code == 0, output
+    assert "Thrift: s1 at 127.0.0.1:9090, s2 at 127.0.0.1:9091" in output
+    (received,) = re.findall(r"(\d+) received", output)
+    assert int(received) > 10
+
+
+def _thrift(port: int) -> Any:
+    """A client, as soon as the server answers."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            (standard,) = thrift_connect("127.0.0.1", port, [("standard", client("standard"))])
+            standard.bm_mgmt_get_info()
+            return standard
+        except (TException, OSError, EOFError, SystemExit):
+            assert time.monotonic() < end, "no server listens"
+            time.sleep(0.1)
 
 
 @pytest.mark.usefixtures("ports")

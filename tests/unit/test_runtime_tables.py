@@ -227,8 +227,10 @@ def test_a_dump_shows_keys_actions_and_data(tables: OfflineSwitch) -> None:
     tables.command("table_add by_mask set_second 0x12&&&0xff 5 => 7 8 1")
     tables.command("table_add by_range set_third 16->32 5 => 9 1")
     tables.command("table_set_default exactly add 3")
-    assert "left=0012&&&00ff hdr.probe.right=0005&&&ffff => Work.set_second 7 8\n" in tables.command("table_dump by_mask")
-    assert "left=0010->0020 hdr.probe.right=0005 => Work.set_third 9\n" in tables.command("table_dump by_range")
+    assert "left=0012&&&00ff hdr.probe.right=0005&&&ffff priority=1 => Work.set_second 7 8\n" in tables.command(
+        "table_dump by_mask"
+    )
+    assert "left=0010->0020 hdr.probe.right=0005 priority=1 => Work.set_third 9\n" in tables.command("table_dump by_range")
     assert tables.command("table_dump exactly") == "default: Work.add 3\n"
 
 

@@ -102,7 +102,10 @@ def _pack_key(c: Context, keys: list[Value]) -> None:
 
 
 def _looked_up(table: checked.Table) -> bool:
-    """Whether the program's entries are looked up as those of the control plane are, and not in a chain of conditions."""
+    """Whether the program's entries are looked up as those of the control plane are, and not in a chain of conditions.
+
+    Either way the table has them, for those who ask what is in it.
+    """
     return table.counter is not None or table.meter is not None or any(is_wide(bits_of(key.expression.type)) for key in table.keys)
 
 
@@ -172,11 +175,10 @@ def _describe(c: Context, table: checked.Table, name: str) -> None:
         c.globals.append(f"static const struct key_field {name}_keys[] = {{{', '.join(rows)}}};")
     rows = (action_info(c, listed.action, f"{name}_{i}_parameters") for i, listed in enumerate(table.actions))
     c.globals.append(f"static const struct action_info {name}_actions[] = {{{', '.join(rows)}}};")
-    if _looked_up(table):
-        c.entries += [_as_command(table, entry) for entry in table.entries]
+    c.entries += [_as_command(table, entry) for entry in table.entries]
     counts = f"true, .counter_name = {c_string(table.counter.control_name)}" if table.counter else "false"
     if table.meter:
-        counts += f", .meter_name = {c_string(table.meter.control_name)}"
+        counts += f", .meter_name = {c_string(table.meter.control_name)}, .meter_bytes = {objects.counts_bytes(table.meter)}"
     if table.profile:
         counts += f", {action_profiles.describe(c, table, name)}"
     if table.ages:

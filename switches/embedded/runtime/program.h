@@ -98,6 +98,7 @@ struct table {
     unsigned action_count, size;
     bool constant, constant_default, counts, ages;
     const char *counter_name, *meter_name;  // NULL: has none
+    bool meter_bytes;                       // its meter counts bytes, not packets
     unsigned first_default;
     uint64_t first_default_data[MAX_ACTION_WORDS];
     struct action_profile *profile;  // NULL: entries have actions

@@ -142,15 +142,18 @@ void state_reset(void) {
     for (const struct counter_array *c = program_counters; c->name; c++) memset(c->cells, 0, sizeof *c->cells * c->size);
 }
 
-// kind, name, and in brackets bits and cells, as far as it has any
+// kind, name, whose entries have it, and in brackets what more there is to know
 static void show_resources(int argc, char **argv, struct reply *reply) {
     (void)argc, (void)argv;
+    for (struct table *const *t = program_tables; *t; t++) say(reply, "table %s [%u entries%s]\n", (*t)->name, (*t)->size, (*t)->ages ? ", age" : "");
     for (const struct register_array *r = program_registers; r->name; r++) say(reply, "register %s [%u bits, %u cells]\n", r->name, r->width, r->size);
     for (const struct counter_array *c = program_counters; c->name; c++) say(reply, "counter %s [%u cells]\n", c->name, c->size);
-    for (unsigned i = 0; direct_counter_name(i); i++) say(reply, "counter %s\n", direct_counter_name(i));
-    for (const struct meter_array *m = program_meters; m->name; m++) say(reply, "meter %s [%u cells]\n", m->name, m->size);
-    for (unsigned i = 0; direct_meter_name(i); i++) say(reply, "meter %s\n", direct_meter_name(i));
-    for (struct action_profile *const *p = program_action_profiles; *p; p++) say(reply, "action_profile %s\n", (*p)->name);
+    for (struct table *const *t = program_tables; *t; t++)
+        if ((*t)->counter_name) say(reply, "counter %s of %s\n", (*t)->counter_name, (*t)->name);
+    for (const struct meter_array *m = program_meters; m->name; m++) say(reply, "meter %s [%u cells, %s]\n", m->name, m->size, m->bytes ? "bytes" : "packets");
+    for (struct table *const *t = program_tables; *t; t++)
+        if ((*t)->meter_name) say(reply, "meter %s of %s [%s]\n", (*t)->meter_name, (*t)->name, (*t)->meter_bytes ? "bytes" : "packets");
+    for (struct action_profile *const *p = program_action_profiles; *p; p++) say(reply, "action_profile %s%s\n", (*p)->name, (*p)->selects ? " [groups]" : "");
     for (struct value_set *const *set = program_value_sets; *set; set++) say(reply, "value_set %s [%u bits]\n", (*set)->name, (*set)->width);
     for (struct crc *const *hash = program_crcs; *hash; hash++) say(reply, "hash %s [%u bits]\n", (*hash)->name, (*hash)->width);
 }

@@ -145,6 +145,10 @@ static void dump_entry(const struct table *t, const struct entry *e, void *argum
         }
         at += size;
     }
+    if (table_has_priorities(t)) say(reply, " priority=%d", (int)e->priority);
+    if (t->ages)
+        say(reply, " timeout_ms=%llu idle_ms=%llu", (unsigned long long)e->timeout_ms,
+            (unsigned long long)(pipeline_now() / 1000000 - e->hit_ms));
     say(reply, " =>");
     say_target(t, e->to, e->action, e->data, reply);
 }

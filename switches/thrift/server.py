@@ -1,0 +1,95 @@
+"""A Thrift server in front of a running embedded switch, with BMv2's services on one port."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.TMultiplexedProcessor import TMultiplexedProcessor
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport
+
+from ..control import Control
+from .binding import CALLS, Processor
+from .cells import Cells
+from .management import Management, SimpleSwitch
+from .multicast import Multicast
+from .switch import Switch
+from .tables import Tables
+
+ADDRESS = "127.0.0.1"
+FIRST_PORT = 9090
+LONGEST, MOST = 1 << 20, 1 << 16  # bytes in a text, and parts in a list, that a client may send
+
+
+class _Connection(socketserver.BaseRequestHandler):
+    server: ThriftServer
+
+    def handle(self) -> None:
+        """Answer a client's calls until it goes, or sends what is no call."""
+        self.server.connected.add(self.request)
+        if self.request.family != socket.AF_UNIX:
+            self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport = TSocket()
+        transport.setHandle(self.request)
+        protocol = TBinaryProtocol(TBufferedTransport(transport), string_length_limit=LONGEST, container_length_limit=MOST)
+        try:
+            while True:
+                self.server.processor.process(protocol, protocol)
+        except Exception:  # the library raises many things for the end of a stream, and for garbage
+            pass
+
+    def finish(self) -> None:
+        self.server.connected.discard(self.request)
+
+
+class ThriftServer(socketserver.ThreadingTCPServer):
+    """Serves one switch, in threads of this process. Raises OSError where the port is taken; port 0 is any free one.
+
+    `path` is that of a Unix socket, to listen there instead.
+    """
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, control: Control, port: int = FIRST_PORT, address: str = ADDRESS, path: Path | None = None) -> None:
+        self.connected: set[socket.socket] = set()
+        self.address_family = socket.AF_INET if path is None else socket.AF_UNIX
+        super().__init__((address, port) if path is None else str(path), _Connection)  # type: ignore[arg-type]
+        switch = Switch(control, port or self.server_address[1])
+        self.processor = TMultiplexedProcessor()
+        multicast = Multicast(switch)
+        answering: dict[str, list[Any]] = {
+            "standard": [Tables(switch), Cells(switch), Management(switch)],
+            "simple_pre": [multicast],
+            "simple_pre_lag": [multicast],
+            "simple_switch": [SimpleSwitch(switch)],
+        }
+        for service, parts in answering.items():
+            self.processor.registerProcessor(service, Processor(service, functions(service, parts)))
+        self.thread = threading.Thread(target=self.serve_forever, daemon=True)
+
+    def start(self) -> None:
+        """Take clients, until `stop`."""
+        self.thread.start()
+
+    def stop(self) -> None:
+        """Take no more clients, and end what is connected. The switch's control stays open."""
+        self.shutdown()
+        self.thread.join()
+        self.server_close()
+        for one in list(self.connected):
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has gone itself
+
+
+def functions(service: str, parts: list[Any]) -> dict[str, Callable[..., Any]]:
+    """What answers each call of a service."""
+    return {name: next(getattr(part, name) for part in parts if hasattr(part, name)) for name in CALLS[service]}
