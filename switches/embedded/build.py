@@ -55,7 +55,7 @@ def build(
     As a `library`, it is loaded into a process (switches.embedded.offline.LoadedSwitch).
 
     With `sanitize`, AddressSanitizer and UndefinedBehaviorSanitizer end it at the first error, and report leaks at its end.
-    If it is `traced`, it records each packet's steps (see emit/trace.py).
+    If it is `traced`, it records each packet's steps (see emit/statements.py).
     """
     form = Form.LIBRARY if library else Form.SANITIZED if sanitize else Form.EXECUTABLE
     source = preprocess_p4(program, defines, include_dirs)

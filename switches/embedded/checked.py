@@ -11,6 +11,7 @@ from .errors import Position
 from .types import ExternType, Header, Struct, Type
 
 SELECTOR = "selector"  # the match kind of what an action_selector hashes
+PROFILES = ("action_profile", "action_selector")  # the extern objects that implement tables
 
 
 @dataclass(eq=False)

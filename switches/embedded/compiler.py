@@ -9,7 +9,7 @@ from pathlib import Path
 
 from . import checked
 from .check import check
-from .emit.program import emit
+from .emit import emit
 from .errors import CompileError, Position
 from .parse import parse
 from .preprocess import Source, preprocess

@@ -13,7 +13,6 @@ from p4.config.v1 import p4info_pb2, p4types_pb2
 
 from ..embedded import checked
 from ..embedded import syntax as s
-from ..embedded.check import action_profiles
 from ..embedded.types import Bits, Bool, EnumType, Header, Stack, Struct, TupleOf, Type, as_bits, bit_width
 from ..embedded.walk import walk
 from .bytestrings import encode
@@ -49,7 +48,7 @@ class _Writer:
         self.externs = [*program.externs, *(one for instance in program.instances for one in instance.externs)]
         self.value_sets = [one for instance in program.instances for one in instance.value_sets]
         in_properties = [table.profile for table in self.tables if table.profile is not None]
-        self.profiles = _once([*(one for one in self.externs if one.type.name in action_profiles.KINDS), *in_properties])
+        self.profiles = _once([*(one for one in self.externs if one.type.name in checked.PROFILES), *in_properties])
         self.numbering = Numbering(self._things())
 
     def _things(self) -> Iterator[tuple[int, str, Sequence[s.Annotation]]]:

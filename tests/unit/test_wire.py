@@ -14,9 +14,9 @@ from inalab.hosts.atp import wire as atp_wire
 from inalab.hosts.switchml import wire
 from inalab.switches import atp, sizes, switchml
 from inalab.switches.embedded import syntax as s
-from inalab.switches.embedded.check.context import Checker
+from inalab.switches.embedded.check import RULES
+from inalab.switches.embedded.check.context import Checker, Constant
 from inalab.switches.embedded.check.resolve import declare_constant, declare_type
-from inalab.switches.embedded.check.scope import Constant
 from inalab.switches.embedded.parse import parse
 from inalab.switches.embedded.preprocess import preprocess
 from inalab.switches.embedded.types import EnumType, Header, bit_width
@@ -33,7 +33,7 @@ class Declared:
 
 def declared(source: Path, k: int = 64, include_dirs: Sequence[Path] = ()) -> Declared:
     """The declarations of a file and of what it includes."""
-    c, found = Checker(), Declared()
+    c, found = Checker(RULES), Declared()
     for node in parse(preprocess(source, {"K": str(k)}, list(include_dirs))).declarations:
         if isinstance(node, s.Constant):
             declare_constant(c, node, c.top)

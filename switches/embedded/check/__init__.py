@@ -11,27 +11,31 @@ from .. import syntax as s
 from ..errors import CompileError, Position, UnsupportedError, unsupported
 from ..preprocess import SYSTEM_INCLUDES
 from ..types import BlockType, Header, Struct
-from . import blocks, calls, deparser, functions, resolve, simple_switch
-from .context import Checker
-from .scope import Declaration, Scope, TypeName
+from . import architecture, blocks, calls, expressions, resolve, statements, tables
+from .context import Checker, Declaration, Rules, Scope, TypeName
 
 ROLES = ("parser", "verify checksum", "ingress", "egress", "compute checksum", "deparser")
 NAMES = ("p", "vr", "ig", "eg", "ck", "dep")  # of the package's parameters
 PARAMETERS = (4, 2, 3, 3, 2, 2)  # of each
 HEADERS = (1, 0, 0, 0, 0, 1)  # which of them has the headers
+RULES = Rules(
+    expressions.RULES | calls.EXPRESSIONS,
+    statements.RULES,
+    resolve.DECLARATIONS | calls.DECLARATIONS | tables.DECLARATIONS | blocks.DECLARATIONS,
+)
 
 
 def check(program: s.Program, path: Path) -> checked.Program:
     """Raises CompileError."""
-    c = Checker()
+    c = Checker(RULES)
     externs: list[checked.ExternObject] = []
     main = _declare_all(c, program, path, externs)
     made = _package(c, main, externs)
-    deparser.most(made.blocks[-1].body, 0)
+    architecture.most_emitted(made.blocks[-1].body, 0)
     made.instances = list(c.made)
     made.controller_headers = _controller_headers(c, program)
     _check_unused(c)
-    simple_switch.check(made)
+    architecture.check_blocks(made)
     made.exits, made.digests = c.exits, c.digests
     return made
 
@@ -42,7 +46,7 @@ def _declare_all(c: Checker, program: s.Program, path: Path, externs: list[check
     for node in program.declarations:
         scope = c.library if _is_library(node.position.file) else c.top
         if not isinstance(node, s.Instantiation):
-            _declare(c, node, scope)
+            c.declare(node, scope)
         elif _is_package(c, node, "V1Switch"):
             if node.name != "main":
                 raise CompileError(node.position, f"the package must be named main, and is named {node.name}")
@@ -50,7 +54,9 @@ def _declare_all(c: Checker, program: s.Program, path: Path, externs: list[check
         elif isinstance(getattr(c.top.find(node.type.name), "node", None), (s.Parser, s.Control)):
             raise CompileError(node.position, f"{node.type.name} cannot be instantiated outside a control or parser")
         else:
-            blocks.instantiate(c, node, scope, externs)
+            made = c.declare(node, scope)
+            assert isinstance(made, checked.ExternObject)
+            externs.append(made)
     if not packages:
         raise CompileError(Position(str(path), 1, 1), "the program has no V1Switch(...) main")
     if len(packages) > 1:
@@ -62,24 +68,6 @@ def _declare_all(c: Checker, program: s.Program, path: Path, externs: list[check
 def _is_library(file: str) -> bool:
     """Whether core.p4 or v1model.p4 is declared there."""
     return Path(file).resolve().parent == SYSTEM_INCLUDES.resolve()
-
-
-def _declare(c: Checker, node: s.Declaration, scope: Scope) -> None:
-    match node:
-        case s.Typedef() | s.Composite() | s.Enum() | s.Names():
-            resolve.declare_type(c, node, scope)
-        case s.Constant():
-            resolve.declare_constant(c, node, scope)
-        case s.Function():
-            functions.declare(c, node, scope)
-        case s.Action():
-            functions.action(c, node, scope)
-        case s.Parser() | s.Control() | s.Extern():
-            scope.declare(node.name, Declaration(node, scope), node.position)
-        case s.BlockDeclaration():
-            scope.declare(node.name, TypeName(BlockType(node.name)), node.position)
-        case _:
-            raise CompileError(node.position, "this cannot stand here")
 
 
 def _is_package(c: Checker, node: s.Instantiation, name: str) -> bool:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
+from typing import Any
 
 from .. import checked
 from .. import syntax as s
 from ..errors import CompileError, Position, unsupported
 from ..types import VOID, BlockType, ExternType, Struct, TupleOf, Type, as_bits, bit_width
-from . import calls, expressions, functions, resolve, statements, states, tables
-from .context import Checker
-from .conversions import coerce
-from .names import control_name
-from .scope import Constant, Declaration, Scope, TypeName
+from . import calls, resolve, statements
+from .context import Checker, Constant, Declaration, Scope, TypeName
+from .expressions import ANY, SELECT, pattern
+from .values import coerce
 
 DEEPEST_PATH = 40  # instances within instances
 LARGEST_SET = 1 << 16  # values
+LOCAL = (s.Constant, s.Instantiation, s.Action, s.Table, s.ValueSet)  # what a block may declare, beside variables
 
 
 def instance(
@@ -39,7 +40,7 @@ def instance(
         if isinstance(type_, (BlockType, ExternType)):
             inner.declare(parameter.name, _instance_argument(type_, argument, scope), parameter.position)
             continue
-        value = coerce(c, expressions.expression(c, argument, scope, type_), type_)
+        value = coerce(c, c.expression(argument, scope, type_), type_)
         if value.constant is None:
             raise CompileError(argument.position, "this must be known when compiling")
         inner.declare(parameter.name, Constant(type_, value.constant), parameter.position)
@@ -48,15 +49,15 @@ def instance(
     made = checked.Instance(kind, node.name, path, node.position, c.where.role)
     c.made.append(made)
     body_scope = Scope(inner)
-    made.parameters = [functions.parameter(c, p, inner, body_scope, lasting=True) for p in node.parameters]
-    shown = tuple(control_name(c, name, annotations).split("."))
+    made.parameters = [calls.parameter(c, p, inner, body_scope, lasting=True) for p in node.parameters]
+    shown = tuple(c.control_name(name, annotations).split("."))
     with c.at(inside=kind, in_loop=False, path=path, shown=shown):
         _locals(c, made, deepcopy(node.locals), body_scope)
         if isinstance(node, s.Parser):
-            made.states = states.states(c, deepcopy(node), body_scope)
+            made.states = states(c, deepcopy(node), body_scope)
         else:
             made.body = deepcopy(node.body)
-            statements.block(c, made.body, body_scope)
+            c.statement(made.body, body_scope)
     return made
 
 
@@ -74,22 +75,19 @@ def _instance_argument(
 def _locals(c: Checker, made: checked.Instance, nodes: list[s.Declaration], scope: Scope) -> None:
     """What is declared in a parser or control before its states or its apply block."""
     for node in nodes:
-        match node:
-            case s.Variable():
-                statements.variable(c, node, scope, lasting=True)
-                made.variables.append(node)
-            case s.Constant():
-                resolve.declare_constant(c, node, scope)
-            case s.Instantiation():
-                instantiate(c, node, scope, made.externs)
-            case s.Action():
-                functions.action(c, node, scope)
-            case s.Table():
-                made.tables.append(tables.declare(c, node, scope))
-            case s.ValueSet():
-                made.value_sets.append(_value_set(c, node, scope))
-            case _:
-                raise CompileError(node.position, "this cannot stand here")
+        if isinstance(node, s.Variable):
+            statements.variable(c, node, scope, lasting=True)
+            made.variables.append(node)
+            continue
+        if not isinstance(node, LOCAL):
+            raise CompileError(node.position, "this cannot stand here")
+        match c.declare(node, scope):
+            case checked.ExternObject() as one:
+                made.externs.append(one)
+            case checked.Table() as table:
+                made.tables.append(table)
+            case checked.ValueSet() as values:
+                made.value_sets.append(values)
 
 
 def _value_set(c: Checker, node: s.ValueSet, scope: Scope) -> checked.ValueSet:
@@ -103,14 +101,14 @@ def _value_set(c: Checker, node: s.ValueSet, scope: Scope) -> checked.ValueSet:
     size = resolve.number(c, node.size, scope)
     if not 0 < size <= LARGEST_SET:
         raise CompileError(node.position, f"a value_set of {size} values is not possible")
-    name = control_name(c, node.name, node.annotations)
+    name = c.control_name(node.name, node.annotations)
     made = checked.ValueSet(node.name, name, c.where.path, fields, names, size, node.position, node.annotations)
     c.name_once("value_set", made.control_name, node.position)
     scope.declare(node.name, made, node.position)
     return made
 
 
-def instantiate(c: Checker, node: s.Instantiation, scope: Scope, externs: list[checked.ExternObject]) -> None:
+def _instantiate(c: Checker, node: s.Instantiation, scope: Scope) -> checked.ExternObject | checked.Instance:
     """An extern object, or a parser or control within another."""
     symbol = scope.get(node.type.name, node.type.position)
     if isinstance(symbol, TypeName) and isinstance(symbol.type, ExternType):  # a typedef of it
@@ -122,13 +120,97 @@ def instantiate(c: Checker, node: s.Instantiation, scope: Scope, externs: list[c
         type_ = resolve.resolve(c, node.type, scope)
         assert isinstance(type_, ExternType)
         type_, given = calls.constructed(c, type_, node.arguments, scope, node.position)
-        name = control_name(c, node.name, node.annotations)
+        name = c.control_name(node.name, node.annotations)
         made = checked.ExternObject(type_, given, node.name, name, c.where.path, node.position, node.annotations)
         c.name_once(type_.name.removeprefix("direct_"), made.control_name, node.position)
-        externs.append(made)
     elif isinstance(symbol.node, (s.Control, s.Parser)):
         types = [resolve.resolve(c, t, scope) for t in node.type.arguments]
         made = instance(c, symbol, node.name, types, node.arguments, scope, node.position, node.annotations)
     else:
         raise CompileError(node.position, f"{node.type.name} cannot be instantiated")
     scope.declare(node.name, made, node.position)
+    return made
+
+
+DECLARATIONS: dict[type, Callable[[Checker, Any, Scope], Any]] = {s.Instantiation: _instantiate, s.ValueSet: _value_set}
+
+
+# --- the states of a parser, and where they lead
+
+
+END = ("accept", "reject")
+
+
+def states(c: Checker, node: s.Parser, scope: Scope) -> list[checked.State]:
+    names = [state.name for state in node.states]
+    if "start" not in names:
+        raise CompileError(node.position, f"parser {node.name} has no state start")
+    if reserved := [state for state in node.states if state.name in END]:
+        raise CompileError(reserved[0].position, f"state {reserved[0].name} is built in")
+    if not _ends(node):
+        raise CompileError(node.position, f"parser {node.name} never reaches accept")
+    if len(set(names)) != len(names):
+        raise CompileError(node.position, f"parser {node.name} has two states of one name")
+    return [_state(c, state, names, Scope(scope)) for state in node.states]
+
+
+def _state(c: Checker, node: s.State, names: list[str], scope: Scope) -> checked.State:
+    made = checked.State(node.name, node.position, node.statements)
+    for inside in node.statements:
+        c.statement(inside, scope)
+    if isinstance(node.transition, s.Select):
+        _select(c, node.transition, made, names, scope)
+    else:
+        made.next = _target(c, node.transition or "reject", names, node.position)
+    return made
+
+
+def _select(c: Checker, node: s.Select, made: checked.State, names: list[str], scope: Scope) -> None:
+    made.select = [c.expression(one, scope) for one in node.expressions]
+    for one in made.select:
+        if as_bits(one.type) is None:
+            raise unsupported(one.position, f"select over {one.type}")
+    complete = False
+    for case in node.cases:
+        keys = _keys(c, case, made.select, scope)
+        if complete:
+            c.warn(case.position, "unreachable case")
+        complete = complete or all(key == ANY for key in keys)
+        made.cases.append(checked.Case(keys, _target(c, case.state, names, case.position), case.position))
+
+
+def _keys(c: Checker, case: s.SelectCase, selected: list[s.Expression], scope: Scope) -> list[checked.Pattern]:
+    if len(case.keys) == 1 and isinstance(case.keys[0], s.DontCare):
+        return [ANY] * len(selected)
+    values = scope.find(case.keys[0].name) if len(case.keys) == 1 and isinstance(case.keys[0], s.Name) else None
+    if isinstance(values, checked.ValueSet):
+        if values.fields != [one.type for one in selected]:
+            raise CompileError(case.position, f"the values of {values.name} are of other types than what select looks at")
+        return [checked.Pattern("set", values=values)]
+    if len(case.keys) != len(selected):
+        raise CompileError(case.position, f"select has {len(selected)} keys, and this case has {len(case.keys)}")
+    return [pattern(c, key, SELECT, one.type, scope) for key, one in zip(case.keys, selected, strict=True)]
+
+
+def _target(c: Checker, name: str, names: list[str], position: Position) -> str:
+    if name not in names and name not in END:
+        raise CompileError(position, f"there is no state {name}")
+    if name == "reject":
+        c.warn(position, "simple_switch has no reject: the packet is accepted (verify sets an error)")
+    return name
+
+
+def _ends(parser: s.Parser) -> bool:
+    """True if transitions lead from start to accept or reject, or a state has none (which rejects)."""
+    transitions = {state.name: state.transition for state in parser.states}
+    reached, waiting = set(), ["start"]
+    while waiting:
+        name = waiting.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        transition = transitions.get(name)
+        if transition is None:
+            return True
+        waiting += [transition] if isinstance(transition, str) else [case.state for case in transition.cases]
+    return False

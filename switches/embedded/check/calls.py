@@ -1,22 +1,33 @@
-"""Calls: what is called, its parameters, and the arguments brought to their types and order (section 6.8)."""
+"""Calls, with their arguments in the order and of the types of the parameters; functions and actions (sections 6.8, 10, 14.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 from .. import checked
 from .. import syntax as s
 from ..advice import advice
-from ..errors import CompileError, Position
-from ..types import BOOL, VOID, ApplyResult, ExternType, Header, HeaderUnion, Stack, Type, TypeVariable
-from ..walk import walk
-from . import blocks, expressions, externs, functions, resolve
-from .context import Checker
-from .conversions import coerce
-from .generics import bind, bound, is_open
-from .scope import Declaration, Overloads, Scope
+from ..errors import CompileError, Position, unsupported
+from ..types import (
+    BOOL,
+    VOID,
+    ApplyResult,
+    ExternType,
+    Header,
+    HeaderUnion,
+    Integer,
+    Stack,
+    StringType,
+    Type,
+    TypeVariable,
+)  # fmt: skip
+from ..walk import always_returns, walk
+from . import architecture, expressions, resolve
+from .context import Checker, Declaration, Overloads, Scope, TypeName
+from .values import coerce
 
 
 @dataclass
@@ -31,7 +42,7 @@ class Parameter:
     optional: bool = False
 
 
-def call(c: Checker, node: s.Call, scope: Scope) -> s.Expression:
+def call(c: Checker, node: s.Call, scope: Scope, expected: Type | None) -> s.Expression:
     function = node.function
     if isinstance(function, s.Member):
         return _method(c, node, function, scope)
@@ -65,9 +76,9 @@ def arguments(
 
 def _settled(c: Checker, parameter: Parameter, node: s.Expression, bindings: dict[str, Type]) -> s.Expression:
     """An argument at its type, now that all type variables are bound: a later one may have given a number its width."""
-    if is_open(parameter.type, bindings):
+    if resolve.is_open(parameter.type, bindings):
         return node
-    type_ = bound(parameter.type, bindings)
+    type_ = resolve.bound(parameter.type, bindings)
     if isinstance(node, s.DontCare):
         node.type = type_
         return node
@@ -94,7 +105,7 @@ def arranged(name: str, parameters: Sequence[Parameter], node: s.Call) -> list[s
 
 
 def _argument(c: Checker, parameter: Parameter, node: s.Expression, scope: Scope, bindings: dict[str, Type]) -> s.Expression:
-    wanted = bound(parameter.type, bindings)
+    wanted = resolve.bound(parameter.type, bindings)
     if isinstance(node, s.DontCare):
         if parameter.direction != "out" and not parameter.optional:
             raise CompileError(node.position, f"parameter {parameter.name} needs a value")
@@ -103,10 +114,10 @@ def _argument(c: Checker, parameter: Parameter, node: s.Expression, scope: Scope
     if parameter.direction in ("out", "inout"):
         found = expressions.place(c, node, scope)
     else:
-        found = expressions.expression(c, node, scope, None if is_open(wanted, {}) else wanted)
-    bind(parameter.type, found.type, bindings)
-    wanted = bound(parameter.type, bindings)
-    if not is_open(wanted, {}):
+        found = c.expression(node, scope, None if resolve.is_open(wanted, {}) else wanted)
+    resolve.bind(parameter.type, found.type, bindings)
+    wanted = resolve.bound(parameter.type, bindings)
+    if not resolve.is_open(wanted, {}):
         if parameter.direction in ("out", "inout") and found.type != wanted:
             raise CompileError(node.position, f"this is {found.type}, where {wanted} is needed")
         found = coerce(c, found, wanted)
@@ -162,11 +173,11 @@ def _function(c: Checker, node: s.Call, overloads: Overloads, scope: Scope) -> s
     inner = _open_scope(overloads.scope, function.type_parameters)
     node.arguments = arguments(c, name, declared(c, function, inner), node, scope, bindings)
     if function.body is None:
-        result = bound(resolve.resolve(c, function.result, inner), bindings)
+        result = resolve.bound(resolve.resolve(c, function.result, inner), bindings)
         found = _result(node, checked.ExternCall(name), result)
-        externs.check(c, found)
+        architecture.check_call(c, found)
         return found
-    made = functions.function(c, function, overloads.scope, bindings, node.position)
+    made = specialized(c, function, overloads.scope, bindings, node.position)
     return _result(node, made, made.result)
 
 
@@ -194,7 +205,7 @@ def _method(c: Checker, node: s.Call, function: s.Member, scope: Scope) -> s.Cal
         return _apply(c, node, function, symbol, scope)
     if isinstance(symbol, checked.ExternObject):
         return _extern_method(c, node, function.name, symbol.type, symbol, scope)
-    function.base = expressions.expression(c, function.base, scope)
+    function.base = c.expression(function.base, scope)
     base = function.base.type
     if isinstance(base, ExternType):
         assert isinstance(function.base, s.Name)
@@ -233,7 +244,8 @@ def _apply(c: Checker, node: s.Call, function: s.Member, symbol: object, scope: 
             raise CompileError(node.position, f"apply() of table {symbol.name} takes no arguments")
         return _result(node, checked.Apply(symbol), ApplyResult())
     if isinstance(symbol, Declaration) and isinstance(symbol.node, (s.Control, s.Parser)):
-        symbol = blocks.instance(c, symbol, symbol.node.name, [], [], scope, node.position)
+        name = symbol.node.name
+        symbol = c.declare(s.Instantiation(node.position, s.NamedType(node.position, name), [], name, []), Scope(scope))
     if symbol is None and isinstance(function.base, s.Name):
         scope.get(function.base.name, function.base.position)  # says that it is not declared
     if not isinstance(symbol, checked.Instance):
@@ -259,9 +271,9 @@ def _extern_method(
     bindings = _type_arguments(c, name, method, node, scope)
     inner = _open_scope(outer, method.type_parameters)
     node.arguments = arguments(c, name, declared(c, method, inner), node, scope, bindings)
-    result = bound(resolve.resolve(c, method.result, inner), bindings)
+    result = resolve.bound(resolve.resolve(c, method.result, inner), bindings)
     found = _result(node, checked.ExternCall(name, object_), result)
-    externs.check(c, found)
+    architecture.check_call(c, found)
     return found
 
 
@@ -276,4 +288,85 @@ def constructed(
     bindings = dict(zip(declaration.node.type_parameters, type_.arguments, strict=False))
     inner = _open_scope(declaration.scope, declaration.node.type_parameters)
     found = arguments(c, type_.name, declared(c, constructor, inner), node, scope, bindings)
-    return ExternType(type_.name, tuple(bound(TypeVariable(p), bindings) for p in declaration.node.type_parameters)), found
+    return ExternType(type_.name, tuple(resolve.bound(TypeVariable(p), bindings) for p in declaration.node.type_parameters)), found
+
+
+# --- functions and actions as declared
+
+
+PACKETS = ("packet_in", "packet_out")
+
+
+def declare_function(c: Checker, node: s.Function, scope: Scope) -> None:
+    """Enter a function, beside those of its name that take other numbers of arguments; its body is checked now."""
+    present = scope.names.get(node.name)
+    if isinstance(present, Overloads):
+        if any(len(other.parameters) == len(node.parameters) for other in present.nodes):
+            raise CompileError(node.position, f"{node.name} is declared twice")
+        present.nodes.append(node)
+    else:
+        outer = scope.find(node.name)
+        others = outer.nodes if isinstance(outer, Overloads) else []
+        kept = [other for other in others if len(other.parameters) != len(node.parameters)]
+        scope.declare(node.name, Overloads([node, *kept], scope), node.position)
+    if node.body is not None and not node.type_parameters:
+        specialized(c, node, scope, {}, node.position)
+
+
+def specialized(c: Checker, node: s.Function, scope: Scope, bindings: dict[str, Type], position: Position) -> checked.Function:
+    """A function with its type parameters bound, checked at first use."""
+    for name in node.type_parameters:
+        if isinstance(bindings.get(name, TypeVariable(name)), TypeVariable):
+            raise CompileError(position, f"type parameter {name} of {node.name} is not known here: write {node.name}<…>(…)")
+    key = id(node), tuple(bindings[name] for name in node.type_parameters)
+    if key in c.functions:
+        if c.functions[key].body is None:
+            raise CompileError(position, f"function {node.name} calls itself")
+        return c.functions[key]
+    inner = Scope(scope)
+    inner.names.update({name: TypeName(type_) for name, type_ in bindings.items()})
+    made = checked.Function(node.name, node.position, resolve.resolve(c, node.result, inner))
+    c.functions[key] = made
+    body_scope = Scope(inner)
+    made.parameters = [parameter(c, p, inner, body_scope) for p in node.parameters]
+    body = deepcopy(node.body)
+    assert body is not None
+    if found := next((one for one in walk(body) if isinstance(one, s.Exit)), None):
+        raise CompileError(found.position, "exit cannot stand in a function")
+    if made.result != VOID and not always_returns(body):
+        raise CompileError(node.position, f"function {node.name} does not return a value on all paths")
+    with c.at(inside="function", result=made.result, role="", in_loop=False):
+        c.statement(body, body_scope)
+    made.body = body
+    return made
+
+
+def declare_action(c: Checker, node: s.Action, scope: Scope) -> None:
+    """Enter an action, and check its body."""
+    name = c.control_name(node.name, node.annotations)
+    made = checked.Action(node.name, name, c.where.path, node.position, node.annotations)
+    scope.declare(node.name, made, node.position)
+    inner = Scope(scope)
+    made.parameters = [parameter(c, p, scope, inner) for p in node.parameters]
+    body = deepcopy(node.body)
+    with c.at(inside="action", result=VOID, in_loop=False):
+        c.statement(body, inner)
+    made.body = body
+
+
+def parameter(c: Checker, node: s.Parameter, scope: Scope, inner: Scope, lasting: bool = False) -> checked.Variable:
+    """Enter a parameter into the scope of the body."""
+    type_ = resolve.resolve(c, node.type, scope)
+    if isinstance(type_, (Integer, StringType)) or type_ == VOID or (isinstance(type_, ExternType) and not lasting):
+        raise CompileError(node.position, f"a parameter of type {type_} is not possible here")
+    if isinstance(type_, ExternType) and type_.name not in PACKETS:
+        wording = f"a parameter of type {type_}: construct the control from it, as in control C()({type_} {node.name})"
+        raise unsupported(node.position, wording)
+    assignable = node.direction in ("out", "inout")
+    made = checked.Variable(node.name, type_, assignable, node.direction, lasting, node.annotations, node.default)
+    inner.declare(node.name, made, node.position)
+    return made
+
+
+EXPRESSIONS: dict[type, Callable[[Checker, Any, Scope, Type | None], s.Expression]] = {s.Call: call}
+DECLARATIONS: dict[type, Callable[[Checker, Any, Scope], Any]] = {s.Function: declare_function, s.Action: declare_action}

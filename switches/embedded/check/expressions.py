@@ -22,23 +22,14 @@ from ..types import (
     TupleOf,
     Type,
     Varbit,
+    as_bits,
     bit_width,
 )  # fmt: skip
-from . import calls, resolve
-from .constants import boolean, fitted, folded, folded_unnamed, known
-from .context import Checker
-from .conversions import as_scalar, cast, coerce, in_order_of, refuse_union, unified
-from .scope import Constant, Scope, TypeName
+from . import resolve
+from .context import Checker, Constant, Scope, TypeName
+from .values import as_scalar, boolean, cast, coerce, fitted, folded, folded_unnamed, in_order_of, known, refuse_union, unified
 
 COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
-
-
-def expression(c: Checker, node: s.Expression, scope: Scope, expected: Type | None = None) -> s.Expression:
-    """The expression with its type, and with its parts checked; `expected` gives a list its type."""
-    rule = RULES.get(type(node))
-    if rule is None:
-        raise CompileError(node.position, "an expression is needed here")
-    return rule(c, node, scope, expected)
 
 
 def typed(node: s.Expression, type_: Type) -> s.Expression:
@@ -47,7 +38,7 @@ def typed(node: s.Expression, type_: Type) -> s.Expression:
 
 
 def condition(c: Checker, node: s.Expression, scope: Scope) -> s.Expression:
-    found = expression(c, node, scope)
+    found = c.expression(node, scope)
     if found.type != BOOL:
         raise CompileError(node.position, f"a condition must be bool, and this is {found.type}")
     return found
@@ -68,7 +59,7 @@ def is_place(node: s.Expression) -> bool:
 
 def place(c: Checker, node: s.Expression, scope: Scope) -> s.Expression:
     """An expression that is assigned to: a variable, a part of one, or bits of a part."""
-    found = expression(c, node, scope)
+    found = c.expression(node, scope)
     if not is_place(found):
         raise CompileError(node.position, "this cannot be assigned to")
     if isinstance(found, s.Slice) and not isinstance(found.base.type, Bits):
@@ -110,7 +101,7 @@ def _member(c: Checker, node: s.Member, scope: Scope, expected: Type | None) -> 
         symbol = scope.find(node.base.name)
         if isinstance(symbol, TypeName) and isinstance(symbol.type, EnumType):
             return _enum_member(node, symbol.type)
-    node.base = expression(c, node.base, scope)
+    node.base = c.expression(node.base, scope)
     base = node.base.type
     if isinstance(base, Struct):
         found = base.field(node.name)
@@ -145,8 +136,8 @@ def _error_member(c: Checker, node: s.ErrorMember, scope: Scope, expected: Type 
 
 
 def _index(c: Checker, node: s.Index, scope: Scope, expected: Type | None) -> s.Expression:
-    node.base = expression(c, node.base, scope)
-    node.index = expression(c, node.index, scope)
+    node.base = c.expression(node.base, scope)
+    node.index = c.expression(node.index, scope)
     stack, index = node.base.type, node.index.constant
     if isinstance(stack, TupleOf):
         if not isinstance(index, int) or not 0 <= index < len(stack.members):
@@ -163,7 +154,7 @@ def _index(c: Checker, node: s.Index, scope: Scope, expected: Type | None) -> s.
 
 
 def _slice(c: Checker, node: s.Slice, scope: Scope, expected: Type | None) -> s.Expression:
-    node.base = as_scalar(expression(c, node.base, scope))
+    node.base = as_scalar(c.expression(node.base, scope))
     high, low = resolve.number(c, node.high, scope), resolve.number(c, node.low, scope)
     base = node.base.type
     if not 0 <= low <= high < base.width:
@@ -183,7 +174,7 @@ def _unary(c: Checker, node: s.Unary, scope: Scope, expected: Type | None) -> s.
         node.operand = condition(c, node.operand, scope)
         value = node.operand.constant
         return typed(node, BOOL) if value is None else boolean(node.position, not value)
-    operand = expression(c, node.operand, scope)
+    operand = c.expression(node.operand, scope)
     value = operand.constant
     if operand.type == INTEGER and isinstance(value, int):
         if node.operator == "~":
@@ -200,7 +191,7 @@ def _unary(c: Checker, node: s.Unary, scope: Scope, expected: Type | None) -> s.
 def _binary(c: Checker, node: s.Binary, scope: Scope, expected: Type | None) -> s.Expression:
     if node.operator in ("&&", "||"):
         return _logical(c, node, scope)
-    a, b = expression(c, node.left, scope), expression(c, node.right, scope)
+    a, b = c.expression(node.left, scope), c.expression(node.right, scope)
     if a.type == INTEGER and b.type == INTEGER:
         assert isinstance(a.constant, int) and isinstance(b.constant, int)
         return folded_unnamed(node.operator, a.constant, b.constant, node.position)
@@ -278,7 +269,7 @@ def _concatenation(node: s.Binary, a: s.Expression, b: s.Expression) -> s.Expres
 
 def _conditional(c: Checker, node: s.Conditional, scope: Scope, expected: Type | None) -> s.Expression:
     node.condition = condition(c, node.condition, scope)
-    a, b = expression(c, node.yes, scope, expected), expression(c, node.no, scope, expected)
+    a, b = c.expression(node.yes, scope, expected), c.expression(node.no, scope, expected)
     if isinstance(a.type, Integer) and isinstance(b.type, Integer):
         if node.condition.constant is None:
             raise CompileError(node.position, "one side of ?: needs a width")
@@ -294,11 +285,7 @@ def _conditional(c: Checker, node: s.Conditional, scope: Scope, expected: Type |
 def _cast(c: Checker, node: s.Cast, scope: Scope, expected: Type | None) -> s.Expression:
     assert node.written is not None
     type_ = resolve.resolve(c, node.written, scope)
-    return cast(c, expression(c, node.operand, scope, type_), type_, node.position)
-
-
-def _call(c: Checker, node: s.Call, scope: Scope, expected: Type | None) -> s.Expression:
-    return calls.call(c, node, scope)
+    return cast(c, c.expression(node.operand, scope, type_), type_, node.position)
 
 
 def _list(c: Checker, node: s.ListExpression, scope: Scope, expected: Type | None) -> s.Expression:
@@ -307,7 +294,7 @@ def _list(c: Checker, node: s.ListExpression, scope: Scope, expected: Type | Non
         node.names = [item.name for item in node.items if isinstance(item, s.NamedItem)]
         node.items = [item.value if isinstance(item, s.NamedItem) else item for item in node.items]
     if not isinstance(expected, (Struct, TupleOf)):
-        node.items = [expression(c, item, scope) for item in node.items]
+        node.items = [c.expression(item, scope) for item in node.items]
         return typed(node, TupleOf(tuple(item.type for item in node.items)))
     refuse_union(node, expected)
     types = [f.type for f in expected.fields]
@@ -315,12 +302,72 @@ def _list(c: Checker, node: s.ListExpression, scope: Scope, expected: Type | Non
         node.items, node.names = in_order_of(expected, node), None
     if len(node.items) != len(types):
         raise CompileError(node.position, f"{expected} has {len(types)} fields, and {len(node.items)} are given")
-    node.items = [coerce(c, expression(c, item, scope, t), t) for item, t in zip(node.items, types, strict=True)]
+    node.items = [coerce(c, c.expression(item, scope, t), t) for item, t in zip(node.items, types, strict=True)]
     return typed(node, expected)
 
 
 RULES: dict[type, Callable[[Checker, Any, Scope, Type | None], s.Expression]] = {
     s.Number: _number, s.Boolean: _boolean, s.String: _string, s.Known: _known, s.Old: _known, s.Name: _name, s.Member: _member,
     s.ErrorMember: _error_member, s.Index: _index, s.Slice: _slice, s.Unary: _unary, s.Binary: _binary, s.Conditional: _conditional,
-    s.Cast: _cast, s.Call: _call, s.ListExpression: _list,
+    s.Cast: _cast, s.ListExpression: _list,
 }  # fmt: skip
+
+
+# --- keys of select cases and of entries: value, value &&& mask, low .. high (section 8.16)
+
+
+SELECT = "select"  # what stands for the match kind of a select expression
+ANY = checked.Pattern("any")
+
+
+def mask_of(type_: Type) -> int:
+    bits = as_bits(type_)
+    assert bits is not None
+    return bits.mask
+
+
+def pattern(c: Checker, node: s.Expression, kind: str, type_: Type, scope: Scope) -> checked.Pattern:
+    """A key that is known when compiling; `kind` is a match kind or SELECT."""
+    if isinstance(node, s.DontCare):
+        if kind == "exact":
+            raise CompileError(node.position, "an exact key needs a value")
+        return ANY
+    if kind == SELECT and isinstance(node, s.Name) and isinstance(values := scope.find(node.name), checked.ValueSet):
+        if values.fields != [type_]:
+            raise CompileError(node.position, f"the values of {values.name} are of another type than {type_}")
+        return checked.Pattern("set", values=values)
+    if isinstance(node, s.MaskKey):
+        return _masked(c, node, kind, type_, scope)
+    if isinstance(node, s.RangeKey):
+        if kind not in ("range", SELECT):
+            raise CompileError(node.position, f".. does not go with match kind {kind}")
+        low, high = _known_key(c, node.low, type_, scope), _known_key(c, node.high, type_, scope)
+        if low > high:
+            c.warn(node.position, "this range ends before it starts, and is empty")
+        return checked.Pattern("range", low, high)
+    value = _known_key(c, node, type_, scope)
+    if kind == "range":
+        return checked.Pattern("range", value, value)
+    return checked.Pattern("mask", value & mask_of(type_), mask_of(type_))
+
+
+def _masked(c: Checker, node: s.MaskKey, kind: str, type_: Type, scope: Scope) -> checked.Pattern:
+    if kind not in ("ternary", "lpm", SELECT):
+        raise CompileError(node.position, f"&&& does not go with match kind {kind}")
+    all_ = mask_of(type_)
+    value, mask = _known_key(c, node.value, type_, scope) & all_, _known_key(c, node.mask, type_, scope) & all_
+    if kind == "lpm" and (mask | mask - 1) & all_ != all_ and mask:
+        raise CompileError(node.position, f"{mask:#x} is no mask for an lpm key: its ones must be the highest bits")
+    if value & ~mask and kind in ("lpm", "ternary"):
+        c.warn(node.position, f"bits of {value:#x} outside its mask {mask:#x} are ignored")
+    return checked.Pattern("mask", value & mask, mask)
+
+
+def _known_key(c: Checker, node: s.Expression, type_: Type, scope: Scope) -> int:
+    found = c.expression(node, scope)
+    if isinstance(type_, EnumType) and type_.underlying and not isinstance(found.type, EnumType):
+        type_ = type_.underlying
+    found = coerce(c, found, type_)
+    if not isinstance(found.constant, int):
+        raise CompileError(node.position, "a key must be known when compiling")
+    return int(found.constant)

@@ -1,6 +1,10 @@
-"""Types as written made into types, and declarations of types and constants entered into a scope (section 7)."""
+"""Types as written made into types, type variables bound, and declarations of types and constants (section 7)."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from .. import syntax as s
 from ..errors import CompileError, Position, unsupported
@@ -12,6 +16,7 @@ from ..types import (
     STRING,
     VOID,
     Bits,
+    BlockType,
     Bool,
     EnumType,
     ExternType,
@@ -25,9 +30,8 @@ from ..types import (
     TypeVariable,
     Varbit,
 )  # fmt: skip
-from . import conversions, expressions
-from .context import Checker
-from .scope import Constant, Declaration, Scope, TypeName
+from .context import Checker, Constant, Declaration, Scope, TypeName
+from .values import coerce
 
 WIDEST = 2048  # bits, as p4c
 LONGEST_STACK = 1 << 16
@@ -99,7 +103,7 @@ def bound_scope(scope: Scope, parameters: list[str], arguments: tuple[Type, ...]
 
 def number(c: Checker, node: s.Expression, scope: Scope) -> int:
     """A number that is known when compiling."""
-    value = expressions.expression(c, node, scope).constant
+    value = c.expression(node, scope).constant
     if not isinstance(value, int) or isinstance(value, bool):
         raise CompileError(node.position, "this must be a number known when compiling")
     return value
@@ -148,7 +152,7 @@ def _enum(c: Checker, node: s.Enum, scope: Scope) -> EnumType:
     for name, value in node.members:
         if value is None:
             raise CompileError(node.position, f"{node.name}.{name} needs a value, as the enum has a type")
-        converted = conversions.coerce(c, expressions.expression(c, value, scope), underlying)
+        converted = coerce(c, c.expression(value, scope), underlying)
         if not isinstance(converted.constant, int):
             raise CompileError(value.position, "this must be a number known when compiling")
         values.append(converted.constant)
@@ -215,9 +219,66 @@ def has_layout(type_: Type) -> bool:
 
 def declare_constant(c: Checker, node: s.Constant, scope: Scope) -> None:
     type_ = resolve(c, node.type, scope)
-    value = conversions.coerce(c, expressions.expression(c, node.value, scope, type_), type_)
+    value = coerce(c, c.expression(node.value, scope, type_), type_)
     if type_ == STRING:
         raise unsupported(node.position, "a constant string")
     if value.constant is None:
         raise CompileError(node.position, f"the value of {node.name} is not known when compiling")
     scope.declare(node.name, Constant(type_, value.constant), node.position)
+
+
+def _declare_later(c: Checker, node: s.Parser | s.Control | s.Extern, scope: Scope) -> None:
+    """A parser, control or extern object is made where it is instantiated."""
+    scope.declare(node.name, Declaration(node, scope), node.position)
+
+
+def _declare_block(c: Checker, node: s.BlockDeclaration, scope: Scope) -> None:
+    scope.declare(node.name, TypeName(BlockType(node.name)), node.position)
+
+
+DECLARATIONS: dict[type, Callable[[Checker, Any, Scope], None]] = {
+    s.Typedef: declare_type, s.Composite: declare_type, s.Enum: declare_type, s.Names: declare_type, s.Constant: declare_constant,
+    s.Parser: _declare_later, s.Control: _declare_later, s.Extern: _declare_later, s.BlockDeclaration: _declare_block,
+}  # fmt: skip
+
+
+# --- type variables: what a generic declaration's parameters are bound to by the types of its arguments (section 8.20)
+
+
+def bound(type_: Type, bindings: dict[str, Type]) -> Type:
+    """The type, with its variables replaced as far as they are bound."""
+    match type_:
+        case TypeVariable():
+            return bindings.get(type_.name, type_)
+        case TupleOf():
+            return TupleOf(tuple(bound(m, bindings) for m in type_.members))
+        case ExternType():
+            return replace(type_, arguments=tuple(bound(a, bindings) for a in type_.arguments))
+    return type_
+
+
+def is_open(type_: Type, bindings: dict[str, Type]) -> bool:
+    """Whether variables are left in it."""
+    match bound(type_, bindings):
+        case TypeVariable():
+            return True
+        case TupleOf(members):
+            return any(is_open(m, {}) for m in members)
+        case ExternType(_, arguments):
+            return any(is_open(a, {}) for a in arguments)
+    return False
+
+
+def bind(declared: Type, actual: Type, bindings: dict[str, Type]) -> None:
+    """Bind the variables of a declared type to what stands in their places. A number without a width gives way to one with."""
+    if isinstance(declared, TypeVariable):
+        if bindings.get(declared.name, INTEGER) == INTEGER:
+            bindings[declared.name] = actual
+    elif isinstance(declared, TupleOf) and isinstance(actual, TupleOf):
+        for d, a in zip(declared.members, actual.members, strict=False):
+            bind(d, a, bindings)
+    elif isinstance(declared, ExternType) and isinstance(actual, ExternType):
+        for d, a in zip(declared.arguments, actual.arguments, strict=False):
+            bind(d, a, bindings)
+    elif isinstance(declared, Stack) and isinstance(actual, Stack):
+        bind(declared.element, actual.element, bindings)

@@ -9,24 +9,15 @@ from .. import checked
 from .. import syntax as s
 from ..errors import CompileError, unsupported
 from ..types import STRING, VOID, Bits, ExternType, Integer, Stack, TupleOf, Type, as_bits
-from . import calls, expressions, resolve
-from .context import Checker
-from .conversions import coerce
-from .scope import Scope
+from . import expressions, resolve
+from .context import Checker, Scope
+from .values import coerce
 
 
 def block(c: Checker, node: s.Block, scope: Scope) -> None:
     inner = Scope(scope)
     for inside in node.statements:
-        statement(c, inside, inner)
-
-
-def statement(c: Checker, node: s.Statement, scope: Scope) -> None:
-    """Check a statement, and write into it what was found."""
-    rule = RULES.get(type(node))
-    if rule is None:
-        raise CompileError(node.position, "a statement is needed here")
-    rule(c, node, scope)
+        c.statement(inside, inner)
 
 
 # --- one rule a kind of statement
@@ -39,25 +30,25 @@ def _assignment(c: Checker, node: s.Assignment, scope: Scope) -> None:
     if node.operator:
         old = expressions.typed(s.Old(node.target.position), type_)
         value = s.Binary(node.position, node.operator, old, value)
-    node.value = coerce(c, expressions.expression(c, value, scope, type_), type_)
+    node.value = coerce(c, c.expression(value, scope, type_), type_)
 
 
 def _for(c: Checker, node: s.For, scope: Scope) -> None:
     inner = Scope(scope)
     for one in node.first:
-        statement(c, one, inner)
+        c.statement(one, inner)
     node.condition = expressions.condition(c, node.condition, inner)
     with c.at(in_loop=True):
-        statement(c, node.body, Scope(inner))
+        c.statement(node.body, Scope(inner))
     for one in node.then:
-        statement(c, one, inner)
+        c.statement(one, inner)
 
 
 def _for_in(c: Checker, node: s.ForIn, scope: Scope) -> None:
     inner = Scope(scope)
     variable(c, node.variable, inner)
     type_ = node.variable.symbol.type
-    node.low = expressions.expression(c, node.low, scope, type_)
+    node.low = c.expression(node.low, scope, type_)
     if node.high is None:
         if not isinstance(node.low.type, Stack) or node.low.type.element != type_:
             raise CompileError(
@@ -66,9 +57,9 @@ def _for_in(c: Checker, node: s.ForIn, scope: Scope) -> None:
     else:
         if not isinstance(type_, Bits) or type_.width > 64:
             raise unsupported(node.variable.position, f"a loop from low to high with a variable of type {type_}")
-        node.low, node.high = coerce(c, node.low, type_), coerce(c, expressions.expression(c, node.high, scope, type_), type_)
+        node.low, node.high = coerce(c, node.low, type_), coerce(c, c.expression(node.high, scope, type_), type_)
     with c.at(in_loop=True):
-        statement(c, node.body, Scope(inner))
+        c.statement(node.body, Scope(inner))
 
 
 def variable(c: Checker, node: s.Variable, scope: Scope, lasting: bool = False) -> None:
@@ -78,7 +69,7 @@ def variable(c: Checker, node: s.Variable, scope: Scope, lasting: bool = False) 
     if any(isinstance(part, (Integer, ExternType)) or part in (VOID, STRING) for part in parts):
         raise unsupported(node.position, f"a variable of type {type_}")
     if node.initial is not None:
-        node.initial = coerce(c, expressions.expression(c, node.initial, scope, type_), type_)
+        node.initial = coerce(c, c.expression(node.initial, scope, type_), type_)
     node.symbol = checked.Variable(node.name, type_, lasting=lasting)
     scope.declare(node.name, node.symbol, node.position)
 
@@ -93,7 +84,7 @@ def _return(c: Checker, node: s.Return, scope: Scope) -> None:
         return
     if node.value is None:
         raise CompileError(node.position, f"a value of {result} must be returned")
-    node.value = coerce(c, expressions.expression(c, node.value, scope, result), result)
+    node.value = coerce(c, c.expression(node.value, scope, result), result)
 
 
 def _switch(c: Checker, node: s.Switch, scope: Scope) -> None:
@@ -104,12 +95,12 @@ def _switch(c: Checker, node: s.Switch, scope: Scope) -> None:
             c.warn(case.position, "a label follows the default label")
     selector = node.selector
     if isinstance(selector, s.Member) and selector.name == "action_run" and isinstance(selector.base, s.Call):
-        applied = expressions.expression(c, selector.base, scope)
+        applied = c.expression(selector.base, scope)
         assert isinstance(applied, s.Call)
         node.table = applied
         labels = [_action_label(case.label, applied) for case in node.cases]
     else:
-        node.selector = expressions.expression(c, selector, scope)
+        node.selector = c.expression(selector, scope)
         if as_bits(node.selector.type) is None:
             raise unsupported(node.position, f"switch over {node.selector.type}")
         labels = [_value_label(c, case.label, node.selector.type, scope) for case in node.cases]
@@ -139,21 +130,21 @@ def _action_label(label: s.Expression, applied: s.Call) -> s.Expression:
 def _value_label(c: Checker, label: s.Expression, type_: Type, scope: Scope) -> s.Expression:
     if isinstance(label, s.DontCare):
         return label
-    found = coerce(c, expressions.expression(c, label, scope), type_)
+    found = coerce(c, c.expression(label, scope), type_)
     if found.constant is None:
         raise CompileError(label.position, "a label must be known when compiling")
     return found
 
 
 def _call(c: Checker, node: s.CallStatement, scope: Scope) -> None:
-    node.call = calls.call(c, node.call, scope)  # type: ignore[assignment]
+    node.call = c.expression(node.call, scope)  # type: ignore[assignment]
 
 
 def _if(c: Checker, node: s.If, scope: Scope) -> None:
     node.condition = expressions.condition(c, node.condition, scope)
-    statement(c, node.then, Scope(scope))
+    c.statement(node.then, Scope(scope))
     if node.otherwise is not None:
-        statement(c, node.otherwise, Scope(scope))
+        c.statement(node.otherwise, Scope(scope))
 
 
 def _leave_loop(c: Checker, node: s.Break | s.Continue, scope: Scope) -> None:

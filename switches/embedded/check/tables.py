@@ -1,21 +1,21 @@
-"""Tables: keys, actions, default action and constant entries (section 14.2)."""
+"""Tables: keys, actions, default action, constant entries, and action profiles (section 14.2, v1model.p4)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 from .. import checked
 from .. import syntax as s
 from ..advice import advice
 from ..errors import CompileError, Position, unsupported
-from ..types import as_bits
-from . import action_profiles, expressions, resolve
-from .calls import Parameter, arguments, of_variables
-from .context import Checker
-from .names import control_name
-from .patterns import pattern
-from .scope import Scope
+from ..types import ExternType, as_bits
+from . import expressions, resolve
+from .calls import Parameter, arguments, constructed, of_variables
+from .context import Checker, Declaration, Scope
+from .expressions import pattern
 
 DEFAULT_SIZE = 1024
 LARGEST = 1 << 24  # entries of a table
@@ -36,14 +36,14 @@ PROPERTIES = {
 def declare(c: Checker, written: s.Table, scope: Scope) -> checked.Table:
     """Enter a table into a control's scope."""
     node = deepcopy(written)
-    name = control_name(c, node.name, node.annotations)
+    name = c.control_name(node.name, node.annotations)
     made = checked.Table(node.name, name, c.where.path, node.position, node.annotations)
     properties = _properties(c, node)
     if node.entries and not node.key:
         raise CompileError(node.position, f"table {node.name} has entries, and no key")
     if sum(element.match_kind == "lpm" for element in node.key) > 1:
         raise CompileError(node.position, f"table {node.name} has more than one lpm key")
-    made.profile = action_profiles.of_table(c, made, properties.get("implementation"), scope)
+    made.profile = _profile(c, made, properties.get("implementation"), scope)
     texts = [[source_text(a) for a in reference.arguments] for reference in node.actions]
     for reference in node.actions:
         made.actions.append(_listed(c, reference, scope))
@@ -55,7 +55,7 @@ def declare(c: Checker, written: s.Table, scope: Scope) -> checked.Table:
     made.counter = _direct(properties.get("counters"), "direct_counter", scope)
     made.meter = _direct(properties.get("meters"), "direct_meter", scope)
     made.ages = "support_timeout" in properties and _known_bool(c, properties["support_timeout"], scope)
-    action_profiles.check(c, made, node)
+    _check_profile(c, made, node)
     _entries(c, made, node, scope)
     c.name_once("table", made.control_name, node.position)
     scope.declare(node.name, made, node.position)
@@ -112,7 +112,7 @@ def _key(c: Checker, element: s.KeyElement, scope: Scope) -> checked.Key:
         raise unsupported(element.position, f"match kind {element.match_kind}")
     names = [a.text() for a in element.annotations if a.name == "name" and a.body]
     text, has_name = source_text(element.expression), bool(names) or _has_name(element.expression)
-    found = expressions.expression(c, element.expression, scope)
+    found = c.expression(element.expression, scope)
     type_ = found.type
     if as_bits(type_) is None:
         raise CompileError(element.position, f"a key of {type_} is not possible")
@@ -191,6 +191,49 @@ def _default(c: Checker, table: checked.Table, texts: list[list[str]], prop: s.P
     table.default_data = _data(c, listed.action, given, scope, prop.position)
 
 
+# --- action profiles: entries refer to members, or to groups of members. A selector's inputs are those keys of its tables that are
+# of kind `selector`; BMv2 keeps them with the selector, and so all of its tables have the same ones.
+
+
+def _profile(c: Checker, table: checked.Table, prop: s.Property | None, scope: Scope) -> checked.ExternObject | None:
+    """What implements a table: an object by its name, or one that stands in the property and has the property's @name."""
+    if prop is None:
+        return None
+    match prop.value:
+        case s.Name(name=name):
+            found = scope.find(name)
+            if isinstance(found, checked.ExternObject) and found.type.name in checked.PROFILES:
+                return found
+        case s.Call(function=s.Name(name=name)) if name in checked.PROFILES and isinstance(scope.find(name), Declaration):
+            type_, given = constructed(c, ExternType(name), prop.value.arguments, scope, prop.position)
+            shown = next((a.text() for a in prop.annotations if a.name == "name" and a.body), "") or c.unnamed("action_profile")
+            c.name_once("action_profile", shown, prop.position)
+            return checked.ExternObject(
+                type_, given, f"{table.name}_implementation", shown, table.path, prop.position, prop.annotations
+            )
+    raise CompileError(prop.position, "implementation must be an action_profile or an action_selector")
+
+
+def _check_profile(c: Checker, table: checked.Table, node: s.Table) -> None:
+    """Raise CompileError if a table with an action profile has something that is not supported."""
+    profile = table.profile
+    if table.selectors and (profile is None or profile.type.name != "action_selector"):
+        raise CompileError(table.selectors[0].position, "a selector key belongs to a table that an action_selector implements")
+    if profile is None:
+        return
+    if node.entries:
+        raise unsupported(node.position, f"entries of the program in a table that an {profile.type.name} implements")
+    default = table.actions[table.default].action
+    if default.body is not None and default.body.statements:
+        c.warn(
+            table.position, f"the default action of table {table.name} never runs: simple_switch has none beside action profiles"
+        )
+    for other in profile.tables[:1]:
+        if [key.text for key in other.selectors] != [key.text for key in table.selectors]:
+            raise CompileError(node.position, f"{profile.name} has other selector keys in table {other.name}: BMv2 needs the same")
+    profile.tables.append(table)
+
+
 # --- constant entries
 
 
@@ -265,3 +308,6 @@ def source_text(node: s.Expression) -> str:
         case s.Number():
             return str(node.value)
     return "key"
+
+
+DECLARATIONS: dict[type, Callable[[Checker, Any, Scope], Any]] = {s.Table: declare}

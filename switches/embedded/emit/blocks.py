@@ -7,12 +7,16 @@ from functools import partial
 
 from .. import checked
 from .. import syntax as s
-from ..types import VOID, ExternType, HeaderUnion
-from . import calls, expressions, objects, statements, states
-from .assignment import Target, clear, read, store, target
-from .context import Context, Value
-from .ctypes import c_type, is_aggregate
-from .place import Place
+from ..text import c_string
+from ..types import VOID, ExternType, HeaderUnion, as_bits
+from . import expressions, externs, statements
+from .context import DONE, Context, Place, Value
+from .ctypes import c_type, is_aggregate, is_wide
+from .expressions import Target, clear, read, store, target
+from .packets import FAIL, Cell, fail, pattern
+from .tables import condition
+
+REJECTED = "REJECTED"  # what a parser returns, in place of an error's number, that ends those which apply it without an error
 
 
 def function(c: Context, instance: checked.Instance, shared: dict[checked.Variable, Place]) -> str:
@@ -23,11 +27,11 @@ def function(c: Context, instance: checked.Instance, shared: dict[checked.Variab
     name = c.named[instance] = c.unique("_".join(instance.path))
     for parameter in instance.parameters:
         c.places[parameter] = shared.get(parameter) or _static(c, instance, parameter)
-    objects.declare(c, instance.externs)
+    externs.declare(c, instance.externs)
     for node in instance.variables:
         c.places[node.symbol] = _static(c, instance, node.symbol)
     if instance.kind == "parser":
-        states.function(c, instance, name)
+        _parser(c, instance, name)
     else:
         assert instance.body is not None
         with c.function(f"static void {name}(void)", f"control {instance.name} ({instance.position})"):
@@ -54,8 +58,9 @@ def _static(c: Context, instance: checked.Instance, variable: checked.Variable) 
 # --- applying an instance
 
 
-def apply(c: Context, instance: checked.Instance, node: s.Call) -> None:
+def _apply(c: Context, node: s.Call) -> Value:
     """Apply an instance to arguments, by copy-in and copy-out (section 6.8)."""
+    instance: checked.Instance = node.callee.target
     shared = {p: place for i, p in enumerate(instance.parameters) if (place := _shared(c, instance, i)) is not None}
     name = function(c, instance, shared)
     evaluations: list[Callable[[], Value]] = []
@@ -70,13 +75,14 @@ def apply(c: Context, instance: checked.Instance, node: s.Call) -> None:
     for parameter in instance.parameters:
         if parameter.direction == "out" and not isinstance(parameter.type, ExternType):
             clear(c, c.places[parameter], parameter.type)
-    run, ended = states.application(name) if instance.kind == "parser" else (f"{name}();", "")
+    run, ended = _application(name) if instance.kind == "parser" else (f"{name}();", "")
     c.emit(run)
     for parameter, to in targets:
         store(c, to, str(c.places[parameter]))
     if ended:
         c.emit(ended)
-    calls.check_exit(c)
+    c.check_exit()
+    return DONE
 
 
 def _copied_in(
@@ -84,7 +90,7 @@ def _copied_in(
 ) -> Value:
     """The value that a parameter begins with; notes where its last one goes."""
     if parameter.direction not in ("out", "inout"):
-        return expressions.expression(c, argument)
+        return c.expression(argument)
     if isinstance(argument, s.DontCare):
         return Value("", VOID, True)
     to = target(c, argument)
@@ -111,3 +117,113 @@ def _shared(c: Context, instance: checked.Instance, i: int) -> Place | None:
             if j != i and written and expressions.may_overlap(call.arguments[i], other):
                 return None
     return expressions.place(c, first)
+
+
+# --- parsers: states are labels; `at` walks over the packet up to `end`
+
+
+def _parser(c: Context, parser: checked.Instance, name: str) -> None:
+    """Write a parser's C function; it returns the number of an error, REJECTED, or 0 where it accepts."""
+    names = [state.name for state in parser.states]
+    with c.function(f"static uint32_t {name}(void)", f"parser {parser.name} ({parser.position})", leave=FAIL):
+        c.emit("uint32_t error$ = 0;")
+        start(c, parser)
+        c.emit("goto state_start;")
+        for state in parser.states:
+            c.depth -= 1
+            c.emit(f"state_{state.name}:")
+            c.depth += 1
+            with c.indented("{"):
+                _state(c, state, names)
+        c.depth -= 1
+        c.emit("fail:")
+        c.depth += 1
+        c.emit("return error$;")
+
+
+def _application(name: str) -> tuple[str, str]:
+    """The C statements that run a parser within another, and that end the other one, too, where it does not accept.
+
+    Results are copied out between them in both cases: p4c inlines parsers, and has most parameters stand for
+    their arguments.
+    """
+    return f"error$ = {name}();", f"if (error$ != 0) {FAIL}"
+
+
+def _state(c: Context, state: checked.State, names: list[str]) -> None:
+    c.step(state.position, f"state {state.name}")
+    for statement in state.statements:
+        c.statement(statement)
+    here = names.index(state.name)
+    if state.next:
+        _go_to(c, state.next, names, here)
+        return
+    for i, one in enumerate(state.select):
+        c.emit(f"const {c_type(c, one.type)} key${i} = {c.expression(one).text};")
+    for case in state.cases:
+        tests = _tests(c, state, case)
+        with c.indented(f"if ({' && '.join(tests) or 'true'}) {{"):
+            _go_to(c, case.state, names, here)
+    c.emit(f"return {REJECTED}; // no case matches; simple_switch sets no NoMatch")
+
+
+def _tests(c: Context, state: checked.State, case: checked.Case) -> list[str]:
+    """The conditions of a case, in C."""
+    if len(case.keys) < len(state.select):  # one value set for all keys
+        assert case.keys[0].values is not None
+        return [_in_values(c, case.keys[0].values, [f"key${i}" for i in range(len(state.select))])]
+    tests = []
+    for i, (one, key) in enumerate(zip(state.select, case.keys, strict=True)):
+        if key.values is not None:
+            tests.append(_in_values(c, key.values, [f"key${i}"]))
+        elif test := condition(f"key${i}", one.type, key, case):
+            tests.append(test)
+    return tests
+
+
+def _go_to(c: Context, target: str, names: list[str], here: int) -> None:
+    if target in ("accept", "reject"):
+        c.emit(f"return {0 if target == 'accept' else REJECTED};")
+    else:
+        if names.index(target) <= here:
+            with c.indented("if (++parser_steps > MAX_PARSER_STEPS) {"):
+                fail(c, "ParserTimeout")
+        c.emit(f"goto state_{target};")
+
+
+# --- value sets (section 12.11): what select looks up in them
+
+
+def _in_values(c: Context, values: checked.ValueSet, keys: list[str]) -> str:
+    """C that tells whether keys are, side by side, one of the values."""
+    if values not in c.named:
+        c.named[values] = _value_set(c, values)
+    return f"{c.named[values]}({', '.join(keys)})"
+
+
+def _value_set(c: Context, values: checked.ValueSet) -> str:
+    """The C function of a value set; a value is right-aligned in whole bytes, as commands write it."""
+    name = c.unique("_".join((*values.path, values.name)))
+    fields = [bits for f in values.fields if (bits := as_bits(f)) is not None]
+    width = sum(bits.width for bits in fields)
+    size = (width + 7) // 8
+    c.globals.append(f"static uint8_t {name}_values[{values.size}][{size}];")
+    c.globals.append(
+        f"static struct value_set {name} = {{{c_string(values.control_name)}, {width}, {values.size}, 0, {name}_values[0]}};"
+    )
+    c.value_sets.append(name)
+    parameters = ", ".join(f"const {c_type(c, f)} key{i}" for i, f in enumerate(values.fields))
+    with c.function(f"static bool in_{name}({parameters})", f"value_set {values.control_name} ({values.position})"):
+        c.emit(f"uint8_t value[{size}] = {{0}};")
+        c.emit(f"unsigned at = {size * 8 - width};")
+        for i, bits in enumerate(fields):
+            if is_wide(bits):
+                c.emit(f"at = append_wide(value, at, {bits.width}, key{i}.b);")
+            else:
+                c.emit(f"at = append_bits(value, at, {bits.width}, {pattern(Cell(f'key{i}', 0, bits))});")
+        c.emit("(void)at;")
+        c.emit(f"return value_set_has(&{name}, value);")
+    return f"in_{name}"
+
+
+CALLS: dict[type, Callable[[Context, s.Call], Value]] = {checked.Instance: _apply}

@@ -1,4 +1,4 @@
-"""Calls of actions and functions, by copy-in and copy-out (section 6.8), and of what is built in."""
+"""Calls of actions and functions by copy-in and copy-out (section 6.8), a C function each, and of what is built in."""
 
 from __future__ import annotations
 
@@ -7,42 +7,29 @@ from functools import partial
 
 from .. import checked
 from .. import syntax as s
-from ..types import BOOL, VOID, ApplyResult, Header, HeaderUnion, Stack
-from . import blocks, expressions, externs, functions, tables
-from .assignment import Target, invalidate, local, others_of, read, set_valid, store, target
-from .context import DONE, Context, Value
-from .ctypes import is_aggregate
-from .place import Place
+from ..types import BOOL, VOID, Header, HeaderUnion, Stack
+from . import expressions, statements
+from .context import DONE, Context, Place, Value
+from .ctypes import c_type, is_aggregate
+from .expressions import Target, invalidate, local, others_of, read, set_valid, store, target
 
 
-def call(c: Context, node: s.Call) -> Value:
-    """The value of a call. What it does beside that is written now."""
-    match node.callee:
-        case checked.Action():
-            call_action(c, node.callee, node.arguments, [])
-            return DONE
-        case checked.Function():
-            return _function(c, node, node.callee)
-        case checked.Apply(checked.Table() as table):
-            return _apply_table(c, table)
-        case checked.Apply(checked.Instance() as instance):
-            blocks.apply(c, instance, node)
-            return DONE
-        case checked.BuiltIn():
-            return _built_in(c, node)
-    return externs.call(c, node)
+def _action(c: Context, node: s.Call) -> Value:
+    call_action(c, node.callee, node.arguments, [])
+    return DONE
 
 
 def call_action(c: Context, action: checked.Action, arguments: list[s.Expression], data: list[str]) -> None:
     """Call an action; `data` are C values for the parameters behind the arguments."""
     passed, after = bind(c, action.parameters, arguments, shared=False)
-    c.emit(f"{functions.action(c, action)}({', '.join([*passed, *data])});")
+    c.emit(f"{c_action(c, action)}({', '.join([*passed, *data])});")
     c.emit_all(after)
 
 
-def _function(c: Context, node: s.Call, function: checked.Function) -> Value:
+def _function(c: Context, node: s.Call) -> Value:
+    function: checked.Function = node.callee
     passed, after = bind(c, function.parameters, node.arguments, shared=True)
-    text = f"{functions.function(c, function)}({', '.join(passed)})"
+    text = f"{c_function(c, function)}({', '.join(passed)})"
     if function.result == VOID:
         c.emit(text + ";")
         c.emit_all(after)
@@ -70,7 +57,7 @@ def bind(
     evaluations: list[Callable[[], Value]] = []
     for i, (parameter, argument) in enumerate(zip(parameters, arguments, strict=False)):
         if parameter.direction not in ("out", "inout"):
-            evaluations.append(partial(expressions.expression, c, argument))
+            evaluations.append(partial(c.expression, argument))
             continue
         others = arguments[:i] + arguments[i + 1 :]
         direct = shared and parameter.direction == "inout" and is_aggregate(parameter.type)
@@ -103,30 +90,14 @@ def copied_back(c: Context, to: Target, text: str) -> list[str]:
     return c.apart(write)[1]
 
 
-# --- tables, headers and stacks
-
-
-def _apply_table(c: Context, table: checked.Table) -> Value:
-    """What apply() returns; where an action may have executed `exit`, that is looked at before anything else happens."""
-    held = c.temporary("applied")
-    c.emit(f"const struct outcome {held} = {tables.function(c, table)}();")
-    c.emit(f"(void){held};")
-    check_exit(c)
-    return Value(held, ApplyResult(), True)
-
-
-def check_exit(c: Context) -> None:
-    """After something that may have executed `exit`: leave as well."""
-    if c.exits:
-        with c.indented("if (exited) {"):
-            c.emit(c.leave)
+# --- headers and stacks
 
 
 def _built_in(c: Context, node: s.Call) -> Value:
     assert isinstance(node.function, s.Member)
     name, base = node.callee.name, node.function.base
     if name == "isValid":
-        value = expressions.expression(c, base)
+        value = c.expression(base)
         inside = value.place or Place(value.text)
         headers = [inside.field(f.name) for f in base.type.fields] if isinstance(base.type, HeaderUnion) else [inside]
         return Value(f"({' || '.join(str(header.part('valid')) for header in headers) or 'false'})", BOOL)
@@ -140,3 +111,48 @@ def _built_in(c: Context, node: s.Call) -> Value:
     count = min(int(node.arguments[0].constant or 0), base.type.size)
     c.emit(f"stack_{name}(&{place}.at, sizeof {place}.at[0], {base.type.size}, {count}, &{place.part('next_')});")
     return DONE
+
+
+# --- what is called, written at its first use
+
+
+def c_action(c: Context, action: checked.Action) -> str:
+    """The C function of an action."""
+    if action not in c.named:
+        c.named[action] = c.unique("_".join((*action.path, action.name)))
+        assert action.body is not None
+        signature = f"static void {c.named[action]}({_parameters(c, action.parameters)})"
+        with c.function(signature, f"action {action.control_name} ({action.position})"):
+            c.step(action.position, f"action {action.control_name}")
+            statements.block(c, action.body)
+    return c.named[action]
+
+
+def c_function(c: Context, function: checked.Function) -> str:
+    """The C function of a function."""
+    if function not in c.named:
+        c.named[function] = c.unique(function.name)
+        assert function.body is not None
+        result = c_type(c, function.result)
+        signature = f"static {result} {c.named[function]}({_parameters(c, function.parameters)})"
+        with c.function(signature, f"function {function.name} ({function.position})"):
+            statements.block(c, function.body)
+            if function.result != VOID:
+                c.emit("__builtin_unreachable();")
+    return c.named[function]
+
+
+def _parameters(c: Context, parameters: list[checked.Variable]) -> str:
+    """C parameters: by address what is written."""
+    written = []
+    for parameter in parameters:
+        name = c.unique(parameter.name)
+        address = parameter.direction in ("out", "inout")
+        written.append(f"{c_type(c, parameter.type)} {'*' if address else ''}{name}")
+        c.places[parameter] = Place(f"(*{name})" if address else name)
+    return ", ".join(written) or "void"
+
+
+CALLS: dict[type, Callable[[Context, s.Call], Value]] = {
+    checked.Action: _action, checked.Function: _function, checked.BuiltIn: _built_in,
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""The C file in the making: its sections, its names, and where the program's variables are."""
+"""The C file in the making: its sections, its names, where the program's variables are, and the rule for each node."""
 
 from __future__ import annotations
 
@@ -7,19 +7,53 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .. import checked
-from ..text import c_comment
+from .. import syntax as s
+from ..errors import Position
+from ..text import c_comment, c_string, is_identifier
 from ..types import VOID, Type
-from .names import c_name
-from .place import Place
 
-# what program.py and parsers.py declare themselves
-OWN_NAMES = "phv at end out payload packet_length payload_length exited error mark_to_drop parser_steps loop_turns"
-PROGRAM_H = Path(__file__).parent.parent / "runtime" / "program.h"
-C_LIBRARY = (
-    "memchr memccpy memcmp memset memmem stpcpy strcat strcpy strdup strlen strcmp index rindex bcmp bcopy bzero ffs swab exit"
+C_KEYWORDS = set(
+    """auto bool break case char const continue default do double else enum extern false float for goto if inline int long
+    register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile while
+    valid next size_t asm typeof i386 linux unix NULL main""".split()  # noqa: SIM905 (it reads better so)
 )
+
+
+def c_name(name: str) -> str:
+    """A P4 name as a C identifier. `$`, which GCC takes and P4 does not, keeps it apart from C's own words and macros."""
+    if not is_identifier(name):
+        raise ValueError(f"{name!r} is no identifier")
+    return name + "$" if name in C_KEYWORDS or name.isupper() or name.startswith("_") or name.endswith("_t") else name
+
+
+@dataclass(frozen=True)
+class Place:
+    """`root` is a C variable, or `(*pointer)`; a step is a field's name or the text of an index."""
+
+    root: str
+    path: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.root + "".join(self.path)
+
+    def field(self, name: str) -> Place:
+        """A field that the program names."""
+        return Place(self.root, (*self.path, f".{c_name(name)}"))
+
+    def sibling(self, name: str) -> Place:
+        """Another field of the struct that this is a field of."""
+        return Place(self.root, self.path[:-1]).field(name)
+
+    def part(self, name: str) -> Place:
+        """A member of the C struct that the program does not name."""
+        return Place(self.root, (*self.path, f".{name}"))
+
+    def element(self, index: str) -> Place:
+        """An element of a header stack."""
+        return Place(self.root, (*self.path, f".at[{index}]"))
 
 
 @dataclass(frozen=True)
@@ -45,10 +79,32 @@ class Loop:
     broken: bool = False
 
 
+# what __init__.py and blocks.py declare themselves
+OWN_NAMES = "phv at end out payload packet_length payload_length exited error mark_to_drop parser_steps loop_turns"
+PROGRAM_H = Path(__file__).parent.parent / "runtime" / "program.h"
+C_LIBRARY = (
+    "memchr memccpy memcmp memset memmem stpcpy strcat strcpy strdup strlen strcmp index rindex bcmp bcopy bzero ffs swab exit"
+)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What writes a node, by its class, and a call, by the class of what is called.
+
+    Expressions have calls in them, calls the bodies of functions, and bodies expressions again. The rules meet here, so that the
+    files which have them import one another in one direction.
+    """
+
+    expressions: dict[type, Callable[[Context, Any], Value]]
+    statements: dict[type, Callable[[Context, Any], None]]
+    calls: dict[type, Callable[[Context, s.Call], Value]]
+
+
 class Context:
     """Collects C text: `emit` writes lines of the function that is being written, `function` opens another."""
 
-    def __init__(self, program: checked.Program, traced: bool = False) -> None:
+    def __init__(self, program: checked.Program, rules: Rules, traced: bool = False) -> None:
+        self.rules = rules
         self.types: list[str] = []
         self.globals: list[str] = []
         self.functions: list[str] = []
@@ -75,7 +131,21 @@ class Context:
         self.value_sets: list[str] = []
         self.action_profiles: list[str] = []
         self.traced = traced
-        self.trace_points: list[str] = []  # see trace.py
+        self.trace_points: list[str] = []  # see `step`
+
+    def expression(self, node: s.Expression) -> Value:
+        """An expression's value. What it does beside that is written now."""
+        kind = s.Known if node.constant is not None else type(node)
+        return self.rules.expressions[kind](self, node)
+
+    def statement(self, node: s.Statement) -> None:
+        """Write a statement."""
+        self.rules.statements[type(node)](self, node)
+
+    def call(self, node: s.Call) -> Value:
+        """The value of a call. What it does beside that is written now."""
+        called = node.callee.target if isinstance(node.callee, checked.Apply) else node.callee
+        return self.rules.calls[type(called)](self, node)
 
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
@@ -124,6 +194,18 @@ class Context:
         body = "".join(line + "\n" for line in self.lines)
         self.lines, self.depth, self.leave, self.loops, self.old = lines, depth, before, loops, old
         self.functions.append(f"// {c_comment(comment)}\n{signature} {{\n{body}}}\n")
+
+    def check_exit(self) -> None:
+        """After something that may have executed `exit`: leave as well."""
+        if self.exits:
+            with self.indented("if (exited) {"):
+                self.emit(self.leave)
+
+    def step(self, position: Position, written: str) -> None:
+        """Record that the packet passes here, and what is written. Only programs compiled with a trace do."""
+        if self.traced:
+            self.emit(f"trace_step({len(self.trace_points)});")
+            self.trace_points.append(f"{{{c_string(position.file)}, {position.line}, {c_string(written)}}}")
 
     def error(self, name: str) -> int:
         """The number of an error."""

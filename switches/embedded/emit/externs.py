@@ -1,4 +1,4 @@
-"""v1model's externs, as simple_switch has them."""
+"""v1model's externs, as simple_switch has them: registers, counters and meters as C arrays, methods and functions."""
 
 from __future__ import annotations
 
@@ -7,19 +7,103 @@ from functools import partial
 
 from .. import checked
 from .. import syntax as s
-from ..errors import CompileError, Position, unsupported
+from ..errors import CompileError, unsupported
 from ..text import c_string
-from ..types import INTEGER, Bits, EnumType, Struct, TupleOf, as_bits
-from . import expressions, objects, packing, states, wire
-from .arithmetic import convert, unsigned
-from .assignment import Target, store, target
-from .context import DONE, Context, Value
-from .ctypes import compute, is_wide, size_of
-from .place import Place
+from ..types import Bits, EnumType, Struct, TupleOf, as_bits
+from . import expressions, hashes, packets
+from .context import DONE, Context, Place, Value, c_name
+from .ctypes import c_type, compute, convert, is_wide, size_of, storage, unsigned
+from .expressions import Target, store, target
 
-HASHES = ("crc32", "crc16", "csum16", "identity", "xor16")
-# bits, polynomial, initial remainder and final XOR, until a command sets others
-CUSTOM = {"crc16_custom": (16, "0x8005, 0, 0"), "crc32_custom": (32, "0x04c11db7, 0xffffffff, 0xffffffff")}
+BANK = 4  # registers of one shape in one control that are worth interleaving
+MOST_CELLS = 1 << 28
+
+
+def declare(c: Context, objects: list[checked.ExternObject]) -> None:
+    """The extern objects of a block. Registers of one shape share an array of structs: one index touches neighbouring memory."""
+    banks: dict[tuple[Bits, int], list[checked.ExternObject]] = {}
+    for one in objects:
+        match one.type.name:
+            case "register":
+                banks.setdefault(_shape(one), []).append(one)
+            case "counter":
+                _counter(c, one)
+            case "meter":
+                _meter(c, one)
+            case "direct_counter" | "direct_meter" | "action_profile" | "action_selector":
+                pass  # with its tables
+            case name:
+                raise unsupported(one.position, name)
+    for (element, cells), registers in banks.items():
+        if len(registers) >= BANK:
+            _bank(c, element, cells, registers)
+        else:
+            for one in registers:
+                name = c.unique("_".join((*one.path, one.name)))
+                c.globals.append(f"static {c_type(c, element)} {name}[{cells} + 1];")
+                _register(c, one, element, cells, name)
+
+
+def cell(c: Context, register: checked.ExternObject, index: str) -> str:
+    """A register's cell in C."""
+    return c.objects[register].format(index)
+
+
+def cells_of(one: checked.ExternObject) -> int:
+    """How many cells a register or counter has."""
+    cells = one.arguments[0].constant
+    assert isinstance(cells, int)
+    if not 0 < cells <= MOST_CELLS:
+        raise CompileError(one.position, f"a {one.type.name} of {cells} cells is not possible")
+    return cells
+
+
+def _shape(one: checked.ExternObject) -> tuple[Bits, int]:
+    """A register's element type and number of cells."""
+    element = one.type.arguments[0]
+    bits = as_bits(element)
+    if bits is None:
+        raise unsupported(one.position, f"a register of {element}")
+    return bits, cells_of(one)
+
+
+def _bank(c: Context, element: Bits, cells: int, registers: list[checked.ExternObject]) -> None:
+    bank = c.unique("_".join((*registers[0].path, "bank")))
+    fields = " ".join(f"{c_type(c, element)} {c_name(one.name)};" for one in registers)
+    c.globals.append(f"static struct {{ {fields} }} {bank}[{cells} + 1];")
+    for one in registers:
+        _register(c, one, element, cells, bank, f".{c_name(one.name)}")
+
+
+def _register(c: Context, one: checked.ExternObject, element: Bits, cells: int, array: str, lane: str = "") -> None:
+    """A register is an array, or a lane of one. Beyond the end lies one spare cell."""
+    c.objects[one] = f"{array}[{{}}]{lane}"
+    signed = "true" if element.signed else "false"
+    place = f"&{array}[0]{lane}, sizeof {array}[0]"
+    c.registers.append(f"{{{c_string(one.control_name)}, {place}, {cells}, {element.width}, sizeof({storage(element)}), {signed}}}")
+
+
+def _meter(c: Context, one: checked.ExternObject) -> None:
+    cells = cells_of(one)
+    name = c.objects[one] = c.unique("_".join((*one.path, one.name)))
+    c.globals.append(f"static struct meter {name}[{cells}];")
+    c.meters.append(f"{{{c_string(one.control_name)}, {name}, {cells}, {counts_bytes(one)}}}")
+
+
+def counts_bytes(meter: checked.ExternObject) -> str:
+    """Whether a meter counts bytes, and not packets, in C."""
+    type_, value = meter.arguments[-1].type, meter.arguments[-1].constant
+    assert isinstance(type_, EnumType) and isinstance(value, int)
+    return "true" if type_.members[value] == "bytes" else "false"
+
+
+def _counter(c: Context, one: checked.ExternObject) -> None:
+    cells = cells_of(one)
+    name = c.objects[one] = c.unique("_".join((*one.path, one.name)))
+    c.globals.append(f"static struct count {name}[{cells}];")
+    c.counters.append(f"{{{c_string(one.control_name)}, {name}, {cells}}}")
+
+
 INSTEAD = {
     "clone3": "use clone_preserving_field_list",
     "resubmit": "use resubmit_preserving_field_list",
@@ -38,7 +122,7 @@ def call(c: Context, node: s.Call) -> Value:
     return rule(c, node)
 
 
-# --- registers, counters and packets
+# --- methods
 
 
 def _number(value: Value) -> str:
@@ -51,13 +135,13 @@ def _index(c: Context, register: checked.ExternObject, node: s.Expression) -> st
     """The number of a register's cell. v1model leaves accesses beyond its end undefined: here they meet the spare cell."""
     if node.constant is not None:
         return str(node.constant)
-    return f"cell_index({_number(expressions.expression(c, node))}, {objects.cells_of(register)})"
+    return f"cell_index({_number(c.expression(node))}, {cells_of(register)})"
 
 
 def _read(c: Context, node: s.Call) -> Value:
     register: checked.ExternObject = node.callee.object
     to = target(c, node.arguments[0])
-    store(c, to, objects.cell(c, register, _index(c, register, node.arguments[1])))
+    store(c, to, cell(c, register, _index(c, register, node.arguments[1])))
     return DONE
 
 
@@ -65,15 +149,15 @@ def _write(c: Context, node: s.Call) -> Value:
     register: checked.ExternObject = node.callee.object
     index, value = expressions.all_in_order(c, node.arguments)
     known = node.arguments[0].constant is not None
-    place = index.text if known else f"cell_index({_number(index)}, {objects.cells_of(register)})"
-    c.emit(f"{objects.cell(c, register, str(node.arguments[0].constant) if known else place)} = {value.text};")
+    place = index.text if known else f"cell_index({_number(index)}, {cells_of(register)})"
+    c.emit(f"{cell(c, register, str(node.arguments[0].constant) if known else place)} = {value.text};")
     return DONE
 
 
 def _count(c: Context, node: s.Call) -> Value:
     counter: checked.ExternObject = node.callee.object
-    index = expressions.expression(c, node.arguments[0])
-    c.emit(f"counter_count({c.objects[counter]}, {objects.cells_of(counter)}, {_number(index)});")
+    index = c.expression(node.arguments[0])
+    c.emit(f"counter_count({c.objects[counter]}, {cells_of(counter)}, {_number(index)});")
     return DONE
 
 
@@ -83,10 +167,10 @@ def _count_directly(c: Context, node: s.Call) -> Value:
 
 def _execute_meter(c: Context, node: s.Call) -> Value:
     meter: checked.ExternObject = node.callee.object
-    index = expressions.held(c, expressions.expression(c, node.arguments[0]))
+    index = expressions.held(c, c.expression(node.arguments[0]))
     to = target(c, node.arguments[1])
-    with c.indented(f"if ({_number(index)} < {objects.cells_of(meter)}) {{"):
-        colour = f"meter_execute(&{c.objects[meter]}[{_number(index)}], {objects.counts_bytes(meter)})"
+    with c.indented(f"if ({_number(index)} < {cells_of(meter)}) {{"):
+        colour = f"meter_execute(&{c.objects[meter]}[{_number(index)}], {counts_bytes(meter)})"
         store_colour(c, to, colour)
     return DONE
 
@@ -122,7 +206,7 @@ def _digest(c: Context, node: s.Call) -> Value:
 def _digest_fields(c: Context, name: str, node: s.Expression) -> list[tuple[str, Value]]:
     """What a digest consists of, by the names of fields, or by their places where they have no names."""
     if not isinstance(node, s.ListExpression):
-        return _parts(name, expressions.expression(c, node))
+        return _parts(name, c.expression(node))
     names = [f.name for f in node.type.fields] if isinstance(node.type, Struct) else [f"field{i}" for i in range(len(node.items))]
     return [
         found for own, item in zip(names, node.items, strict=True) for found in _digest_fields(c, f"{name}.{own}".lstrip("."), item)
@@ -137,20 +221,6 @@ def _parts(name: str, value: Value) -> list[tuple[str, Value]]:
         inner = place.field(f.name)
         found += _parts(f"{name}.{f.name}".lstrip("."), Value(str(inner), f.type, value.fixed, inner))
     return found
-
-
-def _length(c: Context, node: s.Call) -> Value:
-    return Value("packet_length", node.type)
-
-
-def _emit(c: Context, node: s.Call) -> Value:
-    for one in _items(node.arguments[0]):
-        wire.emit_packet(c, expressions.expression(c, one), node.position)
-    return DONE
-
-
-def _items(node: s.Expression) -> list[s.Expression]:
-    return [inner for item in node.items for inner in _items(item)] if isinstance(node, s.ListExpression) else [node]
 
 
 # --- functions
@@ -172,81 +242,8 @@ def _random(c: Context, node: s.Call) -> Value:
     return DONE
 
 
-def algorithm(c: Context, node: s.Expression, named: str = "") -> str:
-    """A hash algorithm in C, up to its arguments. p4c numbers what it calls `named`, and so commands find a custom one by that."""
-    if not isinstance(node.type, EnumType) or not isinstance(node.constant, int):
-        raise CompileError(node.position, "the algorithm must be known when compiling")
-    name, number = node.type.members[node.constant], c.hashes
-    if named:
-        c.hashes += 1
-    if name in CUSTOM:
-        width, parameters = CUSTOM[name]
-        crc = c.unique("crc")
-        shown = c_string(named if number == 0 or not named else f"{named}_{number - 1}")
-        c.globals.append(f"static struct crc {crc} = {{{shown}, {width}, {parameters}, true, true, false, {{0}}}};")
-        if named:
-            c.crcs.append(crc)
-        return f"hash_custom(&{crc}, "
-    if name not in HASHES:
-        raise unsupported(node.position, f"HashAlgorithm.{name}")
-    return f"hash_{name}("
-
-
-def _hash(c: Context, node: s.Call) -> Value:
-    result, algorithm_, base, data, most = node.arguments
-    hash_ = algorithm(c, algorithm_, "calc")
-    to = target(c, result)
-    bits = to.type
-    assert isinstance(bits, Bits)
-    with c.indented("{"):
-        low = expressions.held(c, _bound(c, base))
-        buffer, size = packing.pack(c, data)
-        high = _bound(c, most)
-        drawn = c.temporary("hash")
-        c.emit(f"const uint64_t {drawn} = hash_within({hash_}{buffer}, {size}), {low.text}, {high.text});")
-        store(c, to, _as(drawn, bits, node.position))
-    return DONE
-
-
-def _as(hashed: str, type_: Bits, position: Position) -> str:
-    """The low bits of a 64-bit hash as a type."""
-    plain = Bits(type_.width)
-    return convert(convert(hashed, Bits(64), plain, position), plain, type_, position)
-
-
-def _bound(c: Context, node: s.Expression) -> Value:
-    """The base or the maximum of a hash: bit<W>, or a number without a width."""
-    if node.type == INTEGER:
-        if not 0 <= int(node.constant or 0) < 1 << 64:
-            raise CompileError(node.position, f"{node.constant} does not fit in 64 bits")
-        return expressions.constant(c, int(node.constant or 0), Bits(64))
-    if isinstance(node.type, Bits) and is_wide(node.type):
-        raise unsupported(node.position, f"the base or maximum of a hash as {node.type} (at most 64 bits)")
-    if not isinstance(node.type, (Bits, EnumType)) or as_bits(node.type) is None:
-        raise CompileError(node.position, f"this is {node.type}, where bit<W> is needed")
-    return expressions.expression(c, node)
-
-
-def _checksum(update: bool, payload: bool, c: Context, node: s.Call) -> Value:
-    condition, data, checksum, algorithm_ = node.arguments
-    hash_, bits = algorithm(c, algorithm_, "cksum"), as_bits(checksum.type)
-    if not isinstance(bits, Bits) or is_wide(bits):
-        raise CompileError(checksum.position, f"this is {checksum.type}, where bit<W> is needed")
-    with c.indented(f"if ({expressions.expression(c, condition).text}) {{"):
-        buffer, size = packing.pack(c, data, packing.known_valid(c, condition), " + MAX_PACKET" if payload else "")
-        length = f"{size} + payload_length" if payload else size
-        if payload:
-            c.emit(f"memcpy({buffer} + {size}, payload, payload_length);")
-        computed = _as(f"{hash_}{buffer}, {length})", bits, node.position)
-        if update:
-            store(c, target(c, checksum), computed)
-        else:
-            c.emit(f"if ({computed} != {expressions.expression(c, checksum).text}) phv.standard.checksum_error = 1;")
-    return DONE
-
-
 def _clone(c: Context, node: s.Call) -> Value:
-    session = expressions.expression(c, node.arguments[1]).text
+    session = c.expression(node.arguments[1]).text
     fields = node.arguments[2].constant if len(node.arguments) == 3 else -1
     c.emit(f"intents.clone = (struct clone_intent){{true, {session}, {fields}}};")
     return DONE
@@ -258,12 +255,12 @@ def _again(intent: str, c: Context, node: s.Call) -> Value:
 
 
 def _truncate(c: Context, node: s.Call) -> Value:
-    c.emit(f"intents.truncate_to = {expressions.expression(c, node.arguments[0]).text};")
+    c.emit(f"intents.truncate_to = {c.expression(node.arguments[0]).text};")
     return DONE
 
 
 def _assert(c: Context, node: s.Call) -> Value:
-    c.emit(f"if (!{expressions.expression(c, node.arguments[0]).text}) assertion_failed({c_string(str(node.position))});")
+    c.emit(f"if (!{c.expression(node.arguments[0]).text}) assertion_failed({c_string(str(node.position))});")
     return DONE
 
 
@@ -286,25 +283,16 @@ def _log_msg(c: Context, node: s.Call) -> Value:
 
 
 EXTERNS: dict[tuple[str, str], Callable[[Context, s.Call], Value]] = {
+    **packets.EXTERNS,
+    **hashes.EXTERNS,
     ("register", "read"): _read,
     ("register", "write"): _write,
     ("counter", "count"): _count,
     ("direct_counter", "count"): _count_directly,
     ("meter", "execute_meter"): _execute_meter,
     ("direct_meter", "read"): _read_directly,
-    ("packet_in", "extract"): states.extract,
-    ("packet_in", "advance"): states.advance,
-    ("packet_in", "lookahead"): states.lookahead,
-    ("packet_in", "length"): _length,
-    ("packet_out", "emit"): _emit,
-    ("", "verify"): states.verify,
     ("", "mark_to_drop"): _mark_to_drop,
     ("", "random"): _random,
-    ("", "hash"): _hash,
-    ("", "verify_checksum"): partial(_checksum, False, False),
-    ("", "update_checksum"): partial(_checksum, True, False),
-    ("", "verify_checksum_with_payload"): partial(_checksum, False, True),
-    ("", "update_checksum_with_payload"): partial(_checksum, True, True),
     ("", "digest"): _digest,
     ("", "clone"): _clone,
     ("", "clone_preserving_field_list"): _clone,
@@ -316,3 +304,6 @@ EXTERNS: dict[tuple[str, str], Callable[[Context, s.Call], Value]] = {
     ("", "static_assert"): _static_assert,
     ("", "log_msg"): _log_msg,
 }
+
+
+CALLS: dict[type, Callable[[Context, s.Call], Value]] = {checked.ExternCall: call}

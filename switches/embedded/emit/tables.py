@@ -1,23 +1,33 @@
-"""Match-action tables: what the control plane needs to know of them, and apply()."""
+"""Match-action tables: apply(), the actions, and what the control plane needs to know of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from .. import checked
 from .. import syntax as s
 from ..errors import Position, unsupported
 from ..text import c_string
-from ..types import Bits, Header, Type
-from . import action_profiles, expressions, externs, objects
-from .actions import action_info, constant_data, entry_data, run
-from .arithmetic import binary
-from .assignment import target
+from ..types import ApplyResult, Bits, Header, Type, as_bits
+from . import calls, expressions, externs, hashes
 from .context import Context, Value
-from .ctypes import bits_of, c_type, is_wide, literal, size_of
+from .ctypes import binary, bits_of, c_type, is_wide, literal, size_of
+from .expressions import target
+
+MAX_ACTION_WORDS = 64  # as runtime/program.h has it
 
 
-def function(c: Context, table: checked.Table) -> str:
+def _apply_table(c: Context, node: s.Call) -> Value:
+    """What apply() returns; where an action may have executed `exit`, that is looked at before anything else happens."""
+    held = c.temporary("applied")
+    c.emit(f"const struct outcome {held} = {c_table(c, node.callee.target)}();")
+    c.emit(f"(void){held};")
+    c.check_exit()
+    return Value(held, ApplyResult(), True)
+
+
+def c_table(c: Context, table: checked.Table) -> str:
     """The C function that applies a table, written at its first use."""
     if table not in c.named:
         name = c.unique("_".join((*table.path, table.name)))
@@ -30,7 +40,7 @@ def function(c: Context, table: checked.Table) -> str:
 
 
 def _apply(c: Context, table: checked.Table, name: str) -> None:
-    found = expressions.in_order(c, [partial(expressions.expression, c, key.expression) for key in table.keys])
+    found = expressions.in_order(c, [partial(c.expression, key.expression) for key in table.keys])
     keys = [_zero_unless_valid(c, key.expression, value) for key, value in zip(table.keys, found, strict=True)]
     hit, action, data = "false", f"{name}.default_action", f"{name}.default_data"
     if table.entries and not _looked_up(table):
@@ -42,7 +52,7 @@ def _apply(c: Context, table: checked.Table, name: str) -> None:
             _execute_meter(c, table.meter)
         hit, action, data = "entry != NULL", f"entry ? entry->action : {action}", f"entry ? entry->data : {data}"
     if table.profile is not None:
-        hashed = action_profiles.selected(c, table)
+        hashed = _selected(c, table)
         c.emit(f"const struct chosen chosen = action_profile_choose(&{name}, {'entry' if keys else 'NULL'}, {hashed});")
         action, data = "chosen.action", "chosen.data"
     c.emit(f"const unsigned action = {action};")
@@ -65,7 +75,7 @@ def _zero_unless_valid(c: Context, node: s.Expression, value: Value) -> Value:
     """
     if not isinstance(node, s.Member) or not isinstance(node.base.type, Header):
         return value
-    header = expressions.expression(c, node.base).place
+    header = c.expression(node.base).place
     if header is None:
         return value
     zero = literal(0, bits_of(value.type))
@@ -81,7 +91,7 @@ def _execute_meter(c: Context, meter: checked.ExternObject) -> None:
     if places or where is None or not where[0].lasting:
         raise unsupported(meter.reads[-1].position, f"{meter.name} is read to several variables, or to one that does not last")
     with c.indented("if (entry) {"):
-        externs.store_colour(c, target(c, meter.reads[0]), f"meter_execute(&entry->meter, {objects.counts_bytes(meter)})")
+        externs.store_colour(c, target(c, meter.reads[0]), f"meter_execute(&entry->meter, {externs.counts_bytes(meter)})")
 
 
 def _pack_key(c: Context, keys: list[Value]) -> None:
@@ -180,7 +190,7 @@ def _describe(c: Context, table: checked.Table, name: str) -> None:
     if table.meter:
         counts += f", .meter_name = {c_string(table.meter.control_name)}, .meter_bytes = {objects.counts_bytes(table.meter)}"
     if table.profile:
-        counts += f", {action_profiles.describe(c, table, name)}"
+        counts += f", {_profile(c, table, name)}"
     if table.ages:
         counts += ", .ages = true"
     words = _words(table)
@@ -206,3 +216,89 @@ def _words(table: checked.Table) -> str:
         else:
             words.append(value & bits.mask)
     return ", ".join(f"UINT64_C({word})" for word in words)
+
+
+# --- actions of a table, or of the members of an action profile: how they are run, and what commands need to know of them
+
+
+def run(c: Context, listed: checked.ListedAction, data: list[str]) -> None:
+    """Call a table's action with the arguments that the table binds, and the entry's data."""
+    with c.indented("{"):
+        calls.call_action(c, listed.action, listed.bound, data)
+
+
+def entry_data(c: Context, action: checked.Action) -> list[str]:
+    """An action's parameters in the words of an entry."""
+    found, word = [], 0
+    for parameter in action.data:
+        bits = bits_of(parameter.type)
+        if is_wide(bits):
+            found.append(f"*(const {c_type(c, bits)} *)(data + {word})")
+            word += (size_of(bits) + 7) // 8
+        else:
+            found.append(f"({c_type(c, parameter.type)})data[{word}]")
+            word += 1
+    return found
+
+
+def constant_data(c: Context, action: checked.Action, data: list[int]) -> list[str]:
+    return [f"({c_type(c, p.type)}){literal(value, bits_of(p.type))}" for p, value in zip(action.data, data, strict=True)]
+
+
+def action_info(c: Context, action: checked.Action, name: str) -> str:
+    """An action's name and parameters, as a `struct action_info` in C."""
+    for parameter in action.data:
+        if as_bits(parameter.type) is None:
+            raise unsupported(action.position, f"an action parameter of type {parameter.type} in a table")
+    words = sum((size_of(bits_of(p.type)) + 7) // 8 for p in action.data)
+    if words > MAX_ACTION_WORDS:
+        raise unsupported(action.position, f"an action with {words} words of parameters (at most {MAX_ACTION_WORDS})")
+    if not action.data:
+        return f"{{{c_string(action.control_name)}, NULL, 0}}"
+    fields = ", ".join(f'{{"{p.name}", {bits_of(p.type).width}}}' for p in action.data)
+    c.globals.append(f"static const struct action_parameter {name}[] = {{{fields}}};")
+    return f"{{{c_string(action.control_name)}, {name}, {len(action.data)}}}"
+
+
+# --- action profiles and selectors: what the runtime knows of them, and the hash by which a selector chooses from a group
+
+
+def _profile(c: Context, table: checked.Table, name: str) -> str:
+    """What a table says of its profile, in C; it numbers the actions that members may have by its own list."""
+    profile = table.profile
+    assert profile is not None
+    if profile not in c.objects:
+        _declare_profile(c, profile)
+    own = [listed.action for listed in table.actions]
+    numbers = [own.index(action) if action in own else len(own) for action in _actions(profile)]
+    c.globals.append(f"static const unsigned {name}_numbers[] = {{{', '.join(map(str, numbers))}}};")
+    return f".profile = &{c.objects[profile]}, .profile_numbers = {name}_numbers"
+
+
+def _declare_profile(c: Context, profile: checked.ExternObject) -> None:
+    made = c.objects[profile] = c.unique("_".join((*profile.path, profile.name)))
+    rows = [action_info(c, action, f"{made}_{i}_parameters") for i, action in enumerate(_actions(profile))]
+    c.globals.append(f"static const struct action_info {made}_actions[] = {{{', '.join(rows)}}};")
+    selects = "true" if profile.type.name == "action_selector" else "false"
+    c.globals.append(
+        f"static struct action_profile {made} = {{.name = {c_string(profile.control_name)}, .selects = {selects}, "
+        f".actions = {made}_actions, .action_count = {len(rows)}}};"
+    )
+    c.action_profiles.append(made)
+
+
+def _actions(profile: checked.ExternObject) -> list[checked.Action]:
+    """The actions of all tables that a profile implements."""
+    return list(dict.fromkeys(listed.action for table in profile.tables for listed in table.actions))
+
+
+def _selected(c: Context, table: checked.Table) -> str:
+    """C of the hash of a table's selector keys; 0 where nothing selects."""
+    profile = table.profile
+    if profile is None or profile.type.name != "action_selector":
+        return "0"
+    buffer, size = hashes.pack(c, s.ListExpression(table.position, [key.expression for key in table.selectors]))
+    return f"(uint32_t){hashes.algorithm(c, profile.arguments[0])}{buffer}, {size})"
+
+
+CALLS: dict[type, Callable[[Context, s.Call], Value]] = {checked.Table: _apply_table}

@@ -32,7 +32,9 @@ from .declarations import (
     ValueSet,
 )
 from .expressions import (
+    BareType,
     Binary,
+    BitsType,
     Boolean,
     Call,
     Cast,
@@ -47,13 +49,19 @@ from .expressions import (
     Member,
     Name,
     NamedItem,
+    NamedType,
+    Node,
     Number,
     Old,
     RangeKey,
     Slice,
+    StackType,
     String,
+    TupleType,
     Typed,
+    TypeRef,
     Unary,
+    VarbitType,
 )
 from .statements import (
     Assignment,
@@ -72,7 +80,6 @@ from .statements import (
     SwitchCase,
     Variable,
 )
-from .types import BareType, BitsType, NamedType, Node, StackType, TupleType, TypeRef, VarbitType
 
 __all__ = [
     "Action",

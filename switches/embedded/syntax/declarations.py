@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..text import unescape
-from .expressions import Expression
+from .expressions import Expression, NamedType, Node, TypeRef
 from .statements import Block, Constant, Statement, Variable
-from .types import NamedType, Node, TypeRef
 
 
 @dataclass

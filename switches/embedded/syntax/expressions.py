@@ -1,11 +1,69 @@
-"""Expressions (section 8)."""
+"""Types as a program writes them (section 7) and expressions (section 8), each of which has the other in it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from .types import Node, TypeRef
+from ..errors import Position
+
+
+@dataclass
+class Node:
+    """Anything in the tree."""
+
+    position: Position
+
+
+@dataclass
+class NamedType(Node):
+    """A type by its name, with its type arguments."""
+
+    name: str
+    arguments: list[TypeRef] = field(default_factory=list)
+
+
+@dataclass
+class BitsType(Node):
+    """bit<width>, or int<width> if signed."""
+
+    width: Expression
+    signed: bool
+
+
+@dataclass
+class BareType(Node):
+    """bool, error, string, void, `int` of any size, or `_`, a type argument that is left open."""
+
+    name: str
+
+
+@dataclass
+class VarbitType(Node):
+    """varbit<width>."""
+
+    width: Expression
+
+
+@dataclass
+class StackType(Node):
+    """element[size]."""
+
+    element: NamedType
+    size: Expression
+
+
+@dataclass
+class TupleType(Node):
+    """tuple<members>."""
+
+    members: list[TypeRef]
+
+
+TypeRef = NamedType | BitsType | BareType | VarbitType | StackType | TupleType
+
+
+# --- expressions
 
 
 @dataclass

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .expressions import Call, Expression
-from .types import Node, TypeRef
+from .expressions import Call, Expression, Node, TypeRef
 
 
 @dataclass

@@ -1,16 +1,20 @@
-"""Bits on the wire: headers read and written."""
+"""Bits on the wire: headers read and written, and the methods of packet_in and packet_out."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from .. import syntax as s
 from ..errors import Position, unsupported
-from ..types import Bits, Header, Stack, Struct, Type, Varbit, as_bits
-from .context import Context, Value
-from .ctypes import is_wide, size_of, storage
-from .place import Place
+from ..types import Bits, Header, HeaderUnion, Stack, Struct, Type, Varbit, as_bits, bit_width
+from . import expressions
+from .context import DONE, Context, Place, Value
+from .ctypes import c_type, is_wide, size_of, storage
+from .expressions import invalidate, local, others_of
 
 RUN = 4  # fields of one width, side by side, that are worth a loop
+FAIL = "goto fail;"
 
 
 @dataclass(frozen=True)
@@ -177,3 +181,124 @@ def emit_packet(c: Context, value: Value, position: Position) -> None:
             emit_packet(c, Value(str(field), f.type, False, field), position)
     else:
         raise unsupported(position, f"emit of {type_}")
+
+
+def _emit(c: Context, node: s.Call) -> Value:
+    for one in _items(node.arguments[0]):
+        emit_packet(c, c.expression(one), node.position)
+    return DONE
+
+
+def _items(node: s.Expression) -> list[s.Expression]:
+    return [inner for item in node.items for inner in _items(item)] if isinstance(node, s.ListExpression) else [node]
+
+
+# --- packet_in (section 13.8), and verify
+
+
+def fail(c: Context, error: str) -> None:
+    c.emit(f"error$ = {c.error(error)}u; // {error}")
+    c.emit(FAIL)
+
+
+def _need(c: Context, size: str) -> None:
+    with c.indented(f"if ((size_t)(end - at) < {size}) {{"):
+        fail(c, "PacketTooShort")
+
+
+def _extract(c: Context, node: s.Call) -> Value:
+    argument = node.arguments[0]
+    assert isinstance(argument.type, Header)
+    unused = isinstance(argument, s.DontCare)
+    place = local(c, "unused", argument.type) if unused else expressions.place(c, argument)
+    following = _following(c, argument)
+    if following is not None:
+        place_of_next, size_of_stack = following
+        with c.indented(f"if ({place_of_next} >= {size_of_stack}) {{"):
+            fail(c, "StackOutOfBounds")
+    cells, varbit = cells_of(argument.type, place)
+    size = argument.type.width // 8
+    if varbit is None:
+        _need(c, str(size))
+    else:
+        extra = _varbit_bits(c, node, argument.type)
+    read_cells(c, cells, "at")
+    c.emit(f"{place.part('valid')} = true;")
+    invalidate(c, others_of(place, argument))
+    c.emit(f"at += {size};")
+    if varbit is not None:
+        c.emit(f"{varbit.part('used')} = {extra} / 8;")
+        c.emit(f"memcpy({varbit.part('bytes')}, at, {extra} / 8);")
+        c.emit(f"at += {extra} / 8;")
+    if following is not None:
+        c.emit(f"{place_of_next}++;")
+    return DONE
+
+
+def _following(c: Context, argument: s.Expression) -> tuple[Place, int] | None:
+    """The counter and the size of the stack whose .next is extracted, or a header of a union that is .next."""
+    if isinstance(argument, s.Member) and isinstance(argument.base.type, HeaderUnion):
+        argument = argument.base
+    if isinstance(argument, s.Member) and isinstance(argument.base.type, Stack):
+        return expressions.place(c, argument.base).part("next_"), argument.base.type.size
+    return None
+
+
+def _varbit_bits(c: Context, node: s.Call, header: Header) -> str:
+    """The length of the varbit field that is extracted, once it is known to be possible."""
+    extra = c.temporary("bits")
+    c.emit(f"const uint32_t {extra} = {c.expression(node.arguments[1]).text};")
+    with c.indented(f"if ({extra} % 8) {{"):
+        fail(c, "ParserInvalidArgument")
+    _need(c, f"{header.width // 8} + {extra} / 8")
+    most = next(f.type.width for f in header.fields if isinstance(f.type, Varbit))
+    with c.indented(f"if ({extra} > {most}) {{"):
+        fail(c, "HeaderTooShort")
+    return extra
+
+
+def _advance(c: Context, node: s.Call) -> Value:
+    bits = expressions.held(c, c.expression(node.arguments[0])).text
+    with c.indented(f"if ({bits} % 8) {{"):
+        fail(c, "ParserInvalidArgument")
+    _need(c, f"{bits} / 8")
+    c.emit(f"at += {bits} / 8;")
+    return DONE
+
+
+def _lookahead(c: Context, node: s.Call) -> Value:
+    type_ = node.type
+    if isinstance(type_, Struct):
+        made = local(c, "ahead", type_)
+        _need(c, str((bit_width(type_) + 7) // 8))
+        read_cells(c, cells_of(type_, made)[0], "at")
+        if isinstance(type_, Header):
+            c.emit(f"{made.part('valid')} = true;")
+        return Value(str(made), type_, True, made)
+    bits = as_bits(type_)
+    assert bits is not None
+    c_type(c, bits)
+    _need(c, str(size_of(bits)))
+    return expressions.held(c, Value(load(bits, "at", 0), type_))
+
+
+def _verify(c: Context, node: s.Call) -> Value:
+    condition_, error = expressions.all_in_order(c, node.arguments)
+    with c.indented(f"if (!{condition_.text}) {{"):
+        c.emit(f"error$ = {error.text};")
+        c.emit(FAIL)
+    return DONE
+
+
+def _length(c: Context, node: s.Call) -> Value:
+    return Value("packet_length", node.type)
+
+
+EXTERNS: dict[tuple[str, str], Callable[[Context, s.Call], Value]] = {
+    ("packet_in", "extract"): _extract,
+    ("packet_in", "advance"): _advance,
+    ("packet_in", "lookahead"): _lookahead,
+    ("packet_in", "length"): _length,
+    ("packet_out", "emit"): _emit,
+    ("", "verify"): _verify,
+}

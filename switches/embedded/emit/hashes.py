@@ -1,4 +1,4 @@
-"""Values side by side, as input of a hash or checksum.
+"""Hashes and checksums, and the values that they are of, side by side.
 
 A field of a header that is not valid counts for nothing: simple_switch leaves it out, and what follows moves up.
 """
@@ -7,16 +7,98 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 
 from .. import checked
 from .. import syntax as s
-from ..errors import Position, unsupported
-from ..types import BOOL, Header, HeaderUnion, Struct, TupleOf, Varbit, as_bits
+from ..errors import CompileError, Position, unsupported
+from ..text import c_string
+from ..types import BOOL, INTEGER, Bits, EnumType, Header, HeaderUnion, Struct, TupleOf, Varbit, as_bits
 from . import expressions
-from .context import Context, Value
-from .ctypes import is_wide
-from .place import Place
-from .wire import Cell, pattern, write_cells
+from .context import DONE, Context, Place, Value
+from .ctypes import convert, is_wide
+from .expressions import store, target
+from .packets import Cell, pattern, write_cells
+
+HASHES = ("crc32", "crc16", "csum16", "identity", "xor16")
+# bits, polynomial, initial remainder and final XOR, until a command sets others
+CUSTOM = {"crc16_custom": (16, "0x8005, 0, 0"), "crc32_custom": (32, "0x04c11db7, 0xffffffff, 0xffffffff")}
+
+
+def algorithm(c: Context, node: s.Expression, named: str = "") -> str:
+    """A hash algorithm in C, up to its arguments. p4c numbers what it calls `named`, and so commands find a custom one by that."""
+    if not isinstance(node.type, EnumType) or not isinstance(node.constant, int):
+        raise CompileError(node.position, "the algorithm must be known when compiling")
+    name, number = node.type.members[node.constant], c.hashes
+    if named:
+        c.hashes += 1
+    if name in CUSTOM:
+        width, parameters = CUSTOM[name]
+        crc = c.unique("crc")
+        shown = c_string(named if number == 0 or not named else f"{named}_{number - 1}")
+        c.globals.append(f"static struct crc {crc} = {{{shown}, {width}, {parameters}, true, true, false, {{0}}}};")
+        if named:
+            c.crcs.append(crc)
+        return f"hash_custom(&{crc}, "
+    if name not in HASHES:
+        raise unsupported(node.position, f"HashAlgorithm.{name}")
+    return f"hash_{name}("
+
+
+def _hash(c: Context, node: s.Call) -> Value:
+    result, algorithm_, base, data, most = node.arguments
+    hash_ = algorithm(c, algorithm_, "calc")
+    to = target(c, result)
+    bits = to.type
+    assert isinstance(bits, Bits)
+    with c.indented("{"):
+        low = expressions.held(c, _bound(c, base))
+        buffer, size = pack(c, data)
+        high = _bound(c, most)
+        drawn = c.temporary("hash")
+        c.emit(f"const uint64_t {drawn} = hash_within({hash_}{buffer}, {size}), {low.text}, {high.text});")
+        store(c, to, _as(drawn, bits, node.position))
+    return DONE
+
+
+def _as(hashed: str, type_: Bits, position: Position) -> str:
+    """The low bits of a 64-bit hash as a type."""
+    plain = Bits(type_.width)
+    return convert(convert(hashed, Bits(64), plain, position), plain, type_, position)
+
+
+def _bound(c: Context, node: s.Expression) -> Value:
+    """The base or the maximum of a hash: bit<W>, or a number without a width."""
+    if node.type == INTEGER:
+        if not 0 <= int(node.constant or 0) < 1 << 64:
+            raise CompileError(node.position, f"{node.constant} does not fit in 64 bits")
+        return expressions.constant(c, int(node.constant or 0), Bits(64))
+    if isinstance(node.type, Bits) and is_wide(node.type):
+        raise unsupported(node.position, f"the base or maximum of a hash as {node.type} (at most 64 bits)")
+    if not isinstance(node.type, (Bits, EnumType)) or as_bits(node.type) is None:
+        raise CompileError(node.position, f"this is {node.type}, where bit<W> is needed")
+    return c.expression(node)
+
+
+def _checksum(update: bool, payload: bool, c: Context, node: s.Call) -> Value:
+    condition, data, checksum, algorithm_ = node.arguments
+    hash_, bits = algorithm(c, algorithm_, "cksum"), as_bits(checksum.type)
+    if not isinstance(bits, Bits) or is_wide(bits):
+        raise CompileError(checksum.position, f"this is {checksum.type}, where bit<W> is needed")
+    with c.indented(f"if ({c.expression(condition).text}) {{"):
+        buffer, size = pack(c, data, known_valid(c, condition), " + MAX_PACKET" if payload else "")
+        length = f"{size} + payload_length" if payload else size
+        if payload:
+            c.emit(f"memcpy({buffer} + {size}, payload, payload_length);")
+        computed = _as(f"{hash_}{buffer}, {length})", bits, node.position)
+        if update:
+            store(c, target(c, checksum), computed)
+        else:
+            c.emit(f"if ({computed} != {c.expression(checksum).text}) phv.standard.checksum_error = 1;")
+    return DONE
+
+
+# --- values side by side
 
 
 @dataclass(frozen=True)
@@ -65,7 +147,7 @@ def known_valid(c: Context, condition: s.Expression) -> set[str]:
         case s.Binary(operator="&&"):
             return known_valid(c, condition.left) | known_valid(c, condition.right)
         case s.Call(callee=checked.BuiltIn("isValid"), function=s.Member(base=base)) if isinstance(base.type, Header):
-            place = expressions.expression(c, base).place
+            place = c.expression(base).place
             return set() if place is None else {f"{place.part('valid')}"}
     return set()
 
@@ -102,7 +184,7 @@ def _evaluations(c: Context, node: s.Expression) -> list[Callable[[], Value]]:
     found: list[Value] = []
 
     def value() -> Value:
-        found.append(expressions.expression(c, node))
+        found.append(c.expression(node))
         return found[0]
 
     def valid() -> Value:
@@ -135,3 +217,12 @@ def _lay(c: Context, value: Value, parts: list[Part], valid: str, position: Posi
     if is_wide(bits) and value.place is None:
         value = expressions.held(c, value)
     parts.append(Part(Cell(value.text, sum(p.width for p in parts), bits, value.place, member), valid, bits.width))
+
+
+EXTERNS: dict[tuple[str, str], Callable[[Context, s.Call], Value]] = {
+    ("", "hash"): _hash,
+    ("", "verify_checksum"): partial(_checksum, False, False),
+    ("", "update_checksum"): partial(_checksum, True, False),
+    ("", "verify_checksum_with_payload"): partial(_checksum, False, True),
+    ("", "update_checksum_with_payload"): partial(_checksum, True, True),
+}
