@@ -135,7 +135,7 @@ class _Builder(Transformer):  # type: ignore[type-arg]
     def transition(self, m, c): return c[0]
     def select(self, m, c):
         cases = [x for x in c if isinstance(x, s.SelectCase)]
-        return s.Select(self.at(m), [x for x in c if not isinstance(x, s.SelectCase)], cases)
+        return s.Select(self.at(m), [x for x in c if x is not None and not isinstance(x, s.SelectCase)], cases)
     def select_case(self, m, c): return s.SelectCase(self.at(m), c[0], c[1])
     def keyset(self, m, c): return c
     def default_key(self, m, c): return s.DontCare(self.at(m))

@@ -10,7 +10,7 @@ from .advice import declared_nowhere, keyword
 from .errors import CompileError, Position
 from .preprocess import Source
 
-BRACKETED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.S)  # comments and strings
+BRACKETED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\]|\\.)*\"", re.S)  # comments and strings
 ONLY = {"SEMICOLON": "';'", "RPAR": "')'", "RBRACE": "'}'", "LBRACE": "'{'"}
 NAMES = {"IDENT", "TYPE"}
 REACH = 12  # tokens before an error, among which may be the word that made the parser take another way
@@ -19,6 +19,8 @@ TYPED = ("BIT", "INT", "VARBIT", "BOOL", "TYPE", "IDENT")  # what may stand behi
 
 def explained(error: UnexpectedInput, source: Source, parser: Lark) -> CompileError:
     position = source.position(error.line, error.column)
+    if isinstance(error, UnexpectedCharacters) and error.char == '"':
+        return CompileError(_string_of_lines(source) or position, "this string is never closed in its line")
     if isinstance(error, UnexpectedCharacters):
         return CompileError(position, f"a character that P4 does not have: {error.char!r}")
     if not isinstance(error, UnexpectedToken):
@@ -26,6 +28,9 @@ def explained(error: UnexpectedInput, source: Source, parser: Lark) -> CompileEr
     before = _before(error.token, source, parser)
     if (opened := _open_comment(source)) is not None:
         return CompileError(opened, "this comment is never closed")
+    strings = [t for t in [*before, error.token] if t.type == "STRING" and "\n" in t]
+    if strings and strings[-1].end_line == (error.token.end_line if error.token is strings[-1] else error.token.line):
+        return CompileError(_position(source, strings[-1]), "this string is never closed in its line; a syntax error follows")
     accepts = error.accepts - ({"SEMICOLON"} if before[-1:] == ["}"] else set())  # it is hardly what was meant
     if before and "SEMICOLON" in accepts and error.token.line != before[-1].end_line:
         return CompileError(source.position(before[-1].end_line, before[-1].end_column), "expected ';'")
@@ -50,6 +55,15 @@ def _open_comment(source: Source) -> Position | None:
     blank = BRACKETED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source.text)
     at = blank.find("/*")
     return None if at < 0 else source.position(blank.count("\n", 0, at) + 1, at - blank.rfind("\n", 0, at))
+
+
+def _string_of_lines(source: Source) -> Position | None:
+    """Where the first string of several lines begins: its end may be what is missing."""
+    for match in BRACKETED.finditer(source.text):
+        if match[0].startswith('"') and "\n" in match[0]:
+            at = match.start()
+            return source.position(source.text.count("\n", 0, at) + 1, at - source.text.rfind("\n", 0, at))
+    return None
 
 
 def _position(source: Source, token: Token) -> Position:

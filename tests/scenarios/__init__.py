@@ -20,7 +20,7 @@ def scenarios() -> dict[str, Scenario]:
         for s in (
             language.arithmetic(), language.tables(), language.replication(), language.stacks(), language.hashes(), language.flow(),
             language.corners(), language.registers(), language.ports(), language.short(), language.profiles(), language.keys(),
-            language.endings(), language.parameters(),
+            language.endings(), language.parameters(), language.objects(),
             network.forwarded(), network.guarded(), network.marked(), network.paths(False), network.paths(True),
             network.lossy("loss-bernoulli", Loss.bernoulli(0.2)), network.lossy("loss-gilbert-elliott", Loss.gilbert_elliott(0.2, 5)),
             *(switchml.one_level(workers) for workers in (1, 2, 3)), switchml.two_levels(), switchml.queries(), switchml.turned_away(),

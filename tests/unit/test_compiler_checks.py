@@ -26,6 +26,7 @@ def parser(states: str, **parts: str) -> dict[str, str]:
 
 LABELS = "#define EXTRA_TYPES header label_t { bit<8> v; }\n#define EXTRA_HEADERS label_t[3] labels;"
 X = "action x(bit<8> v) {}"
+TAKES = "control Sub(register<bit<8>> r) { apply { r.write(0, 1); } }"
 ERRORS: dict[str, tuple[dict[str, str], str]] = {
     # tables and actions
     "apply in an action": ({"locals_": T.format(kind="exact", actions="", more="") + " action y() { t.apply(); }", "body": "y();"}, "cannot be applied in an action"),
@@ -145,6 +146,18 @@ ERRORS: dict[str, tuple[dict[str, str], str]] = {
     "extract with a length of nothing": (parser("state start { packet.extract(hdr.probe, 8); transition accept; }"), "has no varbit field"),
     "extract with a length of 8 bits": (parser("state start { packet.extract(hdr.opt, hdr.probe.a); transition accept; }"), "this is bit<8>, where bit<32> is needed"),
     "advance of 8 bits": (parser("state start { packet.advance(hdr.probe.a); transition accept; }"), "this is bit<8>, where bit<32> is needed"),
+    "a control applied to two registers": ({"outside": TAKES, "locals_": "register<bit<8>>(4) r; register<bit<8>>(4) q; Sub() sub;", "body": "sub.apply(r); sub.apply(q);"}, "Sub is applied to r and to q: make an instance for each"),
+    "a register parameter with a direction": ({"outside": "control Sub(inout register<bit<8>> r) { apply {} }", "locals_": "register<bit<8>>(4) r; Sub() sub;", "body": "sub.apply(r);"}, "parameter r has a direction"),
+    "a number for a register": ({"outside": TAKES, "locals_": "Sub() sub;", "body": "sub.apply(hdr.probe.a);"}, "this is bit<8>, where register<bit<8>> is needed"),
+    "a register of other numbers": ({"outside": TAKES, "locals_": "register<bit<16>>(4) r; Sub() sub;", "body": "sub.apply(r);"}, "this is register<bit<16>>, where register<bit<8>> is needed"),
+    "a register as an action's parameter": ({"locals_": "register<bit<8>>(4) r; action y(register<bit<8>> q) {}", "body": "y(r);"}, "a parameter of type register<bit<8>> is not possible here"),
+    "an action that calls itself": ({"locals_": "action y() { y(); }", "body": "y();"}, "action y calls itself"),
+    "a string that is never closed": ({"locals_": '@brief("x) ' + T.format(kind="exact", actions="", more=""), "body": "t.apply();"}, "this string is never closed"),
+    "a string whose end is missing": ({"locals_": '@brief("x) ' + T.format(kind="exact", actions="", more="") + '\n@brief("y") action y() {}', "body": "t.apply();"}, "probe.p4:7:12: error: this string is never closed in its line"),
+    "two strings whose ends are missing": ({"locals_": '@brief("x) action y() {}\n@brief("z; action z() {}'}, "probe.p4:7:12: error: this string is never closed in its line; a syntax error follows"),
+    "lookahead of a stack alone": (parser("state start { label_t[2] l; l = packet.lookahead<label_t[2]>(); transition accept; }"), "make a struct of it"),
+    "lookahead of a varbit in a struct": (parser("state start { both_t b; b = packet.lookahead<both_t>(); transition accept; }", outside="struct both_t { opt_t opt; bit<8> more; }"), "needs a type with a width"),
+    "a case of a select without keys": (parser("state start { transition select() { 1: accept; default: accept; } }"), "select has 0 keys, and this case has 1"),
     "select over another type": (parser("state start { transition select(hdr.probe.a) { 16w1: accept; default: accept; } }"), "this is bit<16>, where bit<8> is needed"),
     "select over another number of keys": (parser("state start { transition select(hdr.probe.a) { (1, 2): accept; default: accept; } }"), "select has 1 keys, and this case has 2"),
     "an unknown state": (parser("state start { transition nowhere; }"), "there is no state nowhere"),
@@ -230,6 +243,8 @@ SILENT: dict[str, dict[str, str]] = {
     "a missing feature that nothing uses": {"outside": "control C(inout headers_t h) { apply { digest(1, { h.probe.a }); } }", "locals_": "action y() { digest(1, { hdr.probe.a }); }"},
     "an index of its own type": {"before": "#define V1MODEL_VERSION 20200408", "locals_": "register<bit<8>, bit<16>>(4) r; counter<bit<16>>(4, CounterType.packets) c;", "body": "r.read(hdr.probe.a, hdr.probe.b); c.count(hdr.probe.b);"},
     "a function named as an extern": {"outside": "bit<8> hash(in bit<8> v) { return v; }", "body": "hdr.probe.a = hash(1); hash(hdr.probe.a, HashAlgorithm.crc16, 8w0, { hdr.probe.b }, 8w9);"},
+    "a control that takes a register and is never applied": {"outside": TAKES, "locals_": "Sub() sub;"},
+    "annotations of several lines, empty ones and paths": {"locals_": '@brief("a\n\\"b\\" {x} // c\n") @empty("") @none() @path(a.b.c) @list["", "x\ny"] action y() {}', "body": "y();"},
     "field lists by constants": {"before": "const bit<8> LIST = 1; enum bit<8> Lists { kept = 2 }\n#define METADATA_FIELDS @field_list(0x1, LIST, Lists.kept) bit<8> kept;"},
 }  # fmt: skip
 

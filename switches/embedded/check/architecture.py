@@ -54,9 +54,22 @@ def _extract(c: Checker, node: s.Call) -> None:
 
 def _lookahead(c: Checker, node: s.Call) -> None:
     _in_parser(c, node)
-    fields = node.type.fields if isinstance(node.type, Header) else []
-    if any(isinstance(f.type, Varbit) for f in fields) or not (fields or resolve.has_layout(node.type)):
+    if isinstance(node.type, Stack):
+        raise CompileError(node.position, "simple_switch cannot look ahead to a header stack alone: make a struct of it")
+    if not _has_width(node.type):
         raise CompileError(node.position, f"lookahead needs a type with a width, and {node.type} has none")
+
+
+def _has_width(type_: Type) -> bool:
+    """Whether a type has a layout on the wire, where headers and stacks count as their fields."""
+    match type_:
+        case HeaderUnion():
+            return False
+        case Struct():
+            return all(_has_width(f.type) for f in type_.fields) and not (isinstance(type_, Header) and not type_.fields)
+        case Stack():
+            return _has_width(type_.element)
+    return resolve.has_layout(type_)
 
 
 def _in_parser(c: Checker, node: s.Call) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from .. import checked
@@ -11,7 +13,7 @@ from .. import syntax as s
 from ..errors import CompileError, Position, unsupported
 from ..types import VOID, BlockType, ExternType, Struct, TupleOf, Type, as_bits, bit_width
 from . import calls, resolve, statements
-from .context import Checker, Constant, Declaration, Scope, TypeName
+from .context import Checker, Constant, Declaration, Scope, TypeName, Where
 from .expressions import ANY, SELECT, pattern
 from .values import coerce
 
@@ -24,7 +26,10 @@ def instance(
     c: Checker, symbol: Declaration, name: str, types: list[Type], given: list[s.Expression], scope: Scope, position: Position,
     annotations: Sequence[s.Annotation] = (),
 ) -> checked.Instance:  # fmt: skip
-    """An instance of a parser or control, constructed from arguments that are known when compiling."""
+    """An instance of a parser or control, constructed from arguments that are known when compiling.
+
+    Where it takes extern objects at apply(), its body is checked when it is first applied: then they are known.
+    """
     node: s.Parser | s.Control = symbol.node
     path = (*c.where.path, name)
     if len(path) > DEEPEST_PATH:
@@ -35,37 +40,58 @@ def instance(
         raise CompileError(position, f"{node.name} takes {len(node.type_parameters)} type arguments, and {len(types)} are given")
     inner = Scope(symbol.scope)
     inner.names.update({name: TypeName(type_) for name, type_ in zip(node.type_parameters, types, strict=True)})
+    kind = "parser" if isinstance(node, s.Parser) else "control"
+    made = checked.Instance(kind, node.name, path, node.position, c.where.role)
+    where = replace(c.where, inside=kind, in_loop=False, path=path, shown=tuple(c.control_name(name, annotations).split(".")))
     for parameter, argument in zip(node.constructor, given, strict=True):
         type_ = resolve.resolve(c, parameter.type, inner)
         if isinstance(type_, (BlockType, ExternType)):
-            inner.declare(parameter.name, _instance_argument(type_, argument, scope), parameter.position)
+            with c.at(path=where.path, shown=where.shown):
+                inner.declare(parameter.name, _instance_argument(c, made, type_, argument, parameter, scope), parameter.position)
             continue
         value = coerce(c, c.expression(argument, scope, type_), type_)
         if value.constant is None:
             raise CompileError(argument.position, "this must be known when compiling")
         inner.declare(parameter.name, Constant(type_, value.constant), parameter.position)
     c.instances[id(node)] = c.instances.get(id(node), 0) + 1
-    kind = "parser" if isinstance(node, s.Parser) else "control"
-    made = checked.Instance(kind, node.name, path, node.position, c.where.role)
     c.made.append(made)
     body_scope = Scope(inner)
     made.parameters = [calls.parameter(c, p, inner, body_scope, lasting=True) for p in node.parameters]
-    shown = tuple(c.control_name(name, annotations).split("."))
-    with c.at(inside=kind, in_loop=False, path=path, shown=shown):
-        _locals(c, made, deepcopy(node.locals), body_scope)
-        if isinstance(node, s.Parser):
-            made.states = states(c, deepcopy(node), body_scope)
-        else:
-            made.body = deepcopy(node.body)
-            c.statement(made.body, body_scope)
+    if any(calls.is_object(p.type) for p in made.parameters):
+        c.awaited[made] = partial(_body, c, made, node, body_scope, where)
+    else:
+        _body(c, made, node, body_scope, where, {})
     return made
 
 
+def _body(
+    c: Checker,
+    made: checked.Instance,
+    node: s.Parser | s.Control,
+    scope: Scope,
+    where: Where,
+    objects: dict[str, checked.ExternObject],
+) -> None:
+    """What an instance consists of; `objects` are those that it takes at apply()."""
+    scope.names.update(objects)
+    with c.at(**vars(where)):
+        _locals(c, made, deepcopy(node.locals), scope)
+        if isinstance(node, s.Parser):
+            made.states = states(c, deepcopy(node), scope)
+        else:
+            made.body = deepcopy(node.body)
+            c.statement(made.body, scope)
+
+
 def _instance_argument(
-    type_: BlockType | ExternType, argument: s.Expression, scope: Scope
+    c: Checker, made: checked.Instance, type_: Type, argument: s.Expression, parameter: s.Parameter, scope: Scope
 ) -> checked.Instance | checked.ExternObject:  # fmt: skip
-    """An instance that another is constructed from."""
+    """What an instance that is being `made` is constructed from: one by its name, or one made here, and named by the parameter."""
     symbol = scope.get(argument.name, argument.position) if isinstance(argument, s.Name) else None
+    if isinstance(argument, s.Call) and isinstance(argument.function, s.Name) and isinstance(type_, ExternType):
+        of = s.NamedType(argument.position, argument.function.name, argument.type_arguments)
+        symbol = c.declare(s.Instantiation(argument.position, of, argument.arguments, parameter.name, []), Scope(scope))
+        made.externs += [symbol] if isinstance(symbol, checked.ExternObject) else []
     fits = isinstance(symbol, checked.Instance) if isinstance(type_, BlockType) else getattr(symbol, "type", None) == type_
     if not isinstance(symbol, (checked.Instance, checked.ExternObject)) or not fits:
         raise CompileError(argument.position, f"an instance of {type_} is needed here, by its name")

@@ -10,7 +10,7 @@ from typing import Any
 from .. import checked
 from .. import syntax as s
 from ..advice import advice
-from ..errors import CompileError, Position, unsupported
+from ..errors import CompileError, Position
 from ..types import (
     BOOL,
     VOID,
@@ -28,6 +28,8 @@ from ..walk import always_returns, walk
 from . import architecture, expressions, resolve
 from .context import Checker, Declaration, Overloads, Scope, TypeName
 from .values import coerce
+
+PACKETS = ("packet_in", "packet_out")
 
 
 @dataclass
@@ -111,7 +113,11 @@ def _argument(c: Checker, parameter: Parameter, node: s.Expression, scope: Scope
             raise CompileError(node.position, f"parameter {parameter.name} needs a value")
         node.type = wanted
         return node
-    if parameter.direction in ("out", "inout"):
+    found: s.Expression
+    if isinstance(node, s.Name) and isinstance(symbol := scope.find(node.name), checked.ExternObject) and is_object(wanted):
+        node.symbol, node.type = symbol, symbol.type
+        found = node
+    elif parameter.direction in ("out", "inout"):
         found = expressions.place(c, node, scope)
     else:
         found = c.expression(node, scope, None if resolve.is_open(wanted, {}) else wanted)
@@ -171,13 +177,16 @@ def _function(c: Checker, node: s.Call, overloads: Overloads, scope: Scope) -> s
     function = _chosen(name, overloads.nodes, node)
     bindings = _type_arguments(c, name, function, node, scope)
     inner = _open_scope(overloads.scope, function.type_parameters)
-    node.arguments = arguments(c, name, declared(c, function, inner), node, scope, bindings)
+    parameters = declared(c, function, inner)
+    node.arguments = arguments(c, name, parameters, node, scope, bindings)
     if function.body is None:
         result = resolve.bound(resolve.resolve(c, function.result, inner), bindings)
         found = _result(node, checked.ExternCall(name), result)
         architecture.check_call(c, found)
         return found
-    made = specialized(c, function, overloads.scope, bindings, node.position)
+    objects = _objects(parameters, node.arguments)
+    node.arguments = [a for p, a in zip(parameters, node.arguments, strict=True) if p.name not in objects]
+    made = specialized(c, function, overloads.scope, bindings, objects, node.position)
     return _result(node, made, made.result)
 
 
@@ -254,7 +263,25 @@ def _apply(c: Checker, node: s.Call, function: s.Member, symbol: object, scope: 
         raise CompileError(node.position, f"a {symbol.kind} cannot be applied in a {c.where.inside}")
     node.arguments = arguments(c, symbol.name, of_variables(symbol.parameters), node, scope)
     symbol.applied.append(node)
+    _take_objects(c, symbol, node)
     return _result(node, checked.Apply(symbol), VOID)
+
+
+def _take_objects(c: Checker, instance: checked.Instance, node: s.Call) -> None:
+    """The extern objects that an instance is applied to: the same ones everywhere, as it is one piece of the switch."""
+    objects = _objects(instance.parameters, node.arguments)
+    for name, one in _objects(instance.parameters, instance.applied[0].arguments).items():
+        if objects[name] is not one:
+            raise CompileError(
+                node.position, f"{instance.name} is applied to {one.name} and to {objects[name].name}: make an instance for each"
+            )
+    if instance in c.awaited:
+        c.awaited.pop(instance)(objects)
+
+
+def _objects(parameters: Sequence[Parameter | checked.Variable], given: list[s.Expression]) -> dict[str, checked.ExternObject]:
+    """The extern objects among arguments, by the parameters' names."""
+    return {p.name: a.symbol for p, a in zip(parameters, given, strict=True) if isinstance(a, s.Name) and is_object(p.type)}
 
 
 def _extern_method(
@@ -294,9 +321,6 @@ def constructed(
 # --- functions and actions as declared
 
 
-PACKETS = ("packet_in", "packet_out")
-
-
 def declare_function(c: Checker, node: s.Function, scope: Scope) -> None:
     """Enter a function, beside those of its name that take other numbers of arguments; its body is checked now."""
     present = scope.names.get(node.name)
@@ -309,16 +333,24 @@ def declare_function(c: Checker, node: s.Function, scope: Scope) -> None:
         others = outer.nodes if isinstance(outer, Overloads) else []
         kept = [other for other in others if len(other.parameters) != len(node.parameters)]
         scope.declare(node.name, Overloads([node, *kept], scope), node.position)
-    if node.body is not None and not node.type_parameters:
-        specialized(c, node, scope, {}, node.position)
+    if node.body is None or node.type_parameters or any(is_object(resolve.resolve(c, p.type, scope)) for p in node.parameters):
+        return  # to be checked where it is called
+    specialized(c, node, scope, {}, {}, node.position)
 
 
-def specialized(c: Checker, node: s.Function, scope: Scope, bindings: dict[str, Type], position: Position) -> checked.Function:
-    """A function with its type parameters bound, checked at first use."""
+def specialized(
+    c: Checker,
+    node: s.Function,
+    scope: Scope,
+    bindings: dict[str, Type],
+    objects: dict[str, checked.ExternObject],
+    position: Position,
+) -> checked.Function:
+    """A function with its type parameters bound, and the extern objects that it takes, checked at first use."""
     for name in node.type_parameters:
         if isinstance(bindings.get(name, TypeVariable(name)), TypeVariable):
             raise CompileError(position, f"type parameter {name} of {node.name} is not known here: write {node.name}<…>(…)")
-    key = id(node), tuple(bindings[name] for name in node.type_parameters)
+    key = id(node), *(bindings[name] for name in node.type_parameters), *objects.values()
     if key in c.functions:
         if c.functions[key].body is None:
             raise CompileError(position, f"function {node.name} calls itself")
@@ -328,7 +360,8 @@ def specialized(c: Checker, node: s.Function, scope: Scope, bindings: dict[str, 
     made = checked.Function(node.name, node.position, resolve.resolve(c, node.result, inner))
     c.functions[key] = made
     body_scope = Scope(inner)
-    made.parameters = [parameter(c, p, inner, body_scope) for p in node.parameters]
+    made.parameters = [parameter(c, p, inner, body_scope) for p in node.parameters if p.name not in objects]
+    body_scope.names.update(objects)
     body = deepcopy(node.body)
     assert body is not None
     if found := next((one for one in walk(body) if isinstance(one, s.Exit)), None):
@@ -345,8 +378,12 @@ def declare_action(c: Checker, node: s.Action, scope: Scope) -> None:
     """Enter an action, and check its body."""
     name = c.control_name(node.name, node.annotations)
     made = checked.Action(node.name, name, c.where.path, node.position, node.annotations)
+    outer = scope.find(node.name)
     scope.declare(node.name, made, node.position)
-    inner = Scope(scope)
+    around = Scope(scope)
+    if outer is not None:  # in its body, an action's name means what it hides: an extern function, say
+        around.names[node.name] = outer
+    inner = Scope(around)
     made.parameters = [parameter(c, p, scope, inner) for p in node.parameters]
     body = deepcopy(node.body)
     with c.at(inside="action", result=VOID, in_loop=False):
@@ -354,14 +391,18 @@ def declare_action(c: Checker, node: s.Action, scope: Scope) -> None:
     made.body = body
 
 
+def is_object(type_: Type) -> bool:
+    """Whether a parameter stands for an extern object, which is known when compiling."""
+    return isinstance(type_, ExternType) and type_.name not in PACKETS
+
+
 def parameter(c: Checker, node: s.Parameter, scope: Scope, inner: Scope, lasting: bool = False) -> checked.Variable:
     """Enter a parameter into the scope of the body."""
     type_ = resolve.resolve(c, node.type, scope)
     if isinstance(type_, (Integer, StringType)) or type_ == VOID or (isinstance(type_, ExternType) and not lasting):
         raise CompileError(node.position, f"a parameter of type {type_} is not possible here")
-    if isinstance(type_, ExternType) and type_.name not in PACKETS:
-        wording = f"a parameter of type {type_}: construct the control from it, as in control C()({type_} {node.name})"
-        raise unsupported(node.position, wording)
+    if is_object(type_) and node.direction:
+        raise CompileError(node.position, f"parameter {node.name} has a direction, which {type_} cannot have")
     assignable = node.direction in ("out", "inout")
     made = checked.Variable(node.name, type_, assignable, node.direction, lasting, node.annotations, node.default)
     inner.declare(node.name, made, node.position)

@@ -121,9 +121,10 @@ class Checker:
         self.where = Where()
         self.named: set[tuple[str, str]] = set()  # kinds and names that commands use
         self.warned: set[tuple[Position, str]] = set()
-        self.functions: dict[tuple[int, tuple[Type, ...]], checked.Function] = {}  # by declaration and type arguments
+        self.functions: dict[tuple[object, ...], checked.Function] = {}  # by declaration, type arguments and extern objects
         self.instances: dict[int, int] = {}  # how often a declaration of a parser or control was instantiated
         self.made: list[checked.Instance] = []
+        self.awaited: dict[checked.Instance, Callable[[dict[str, checked.ExternObject]], None]] = {}  # see blocks.instance
         self.digests: dict[Type, str] = {}
         self.exits = False
 

@@ -273,13 +273,23 @@ def _log_msg(c: Context, node: s.Call) -> Value:
     pieces = str(node.arguments[0].constant).replace("%", "%%").split("{}")
     text, shown = pieces[0], ""
     for value, piece in zip(expressions.all_in_order(c, items), pieces[1:], strict=True):
-        bits = as_bits(value.type)
-        if bits is None or is_wide(bits):
-            raise unsupported(node.position, f"log_msg of {value.type}")
-        text += ("%lld" if bits.signed else "%llu") + piece
-        shown += f", ({'' if bits.signed else 'unsigned '}long long){value.text}"
+        form, values = _logged(value, node)
+        text += form + piece
+        shown += "".join(f", {one}" for one in values)
     c.emit(f"log_message({c_string(text)}{shown});")
     return DONE
+
+
+def _logged(value: Value, node: s.Call) -> tuple[str, list[str]]:
+    """How printf shows a value, and what is given to it. A header or struct is (field:value,field:value), as p4c writes it."""
+    if isinstance(value.type, Struct):
+        place = value.place or Place(value.text)
+        fields = [(f.name, _logged(Value(str(place.field(f.name)), f.type), node)) for f in value.type.fields]
+        return f"({','.join(f'{name}:{form}' for name, (form, _) in fields)})", [one for _, (_, own) in fields for one in own]
+    bits = as_bits(value.type)
+    if bits is None or is_wide(bits):
+        raise unsupported(node.position, f"log_msg of {value.type}")
+    return "%lld" if bits.signed else "%llu", [f"({'' if bits.signed else 'unsigned '}long long){value.text}"]
 
 
 EXTERNS: dict[tuple[str, str], Callable[[Context, s.Call], Value]] = {

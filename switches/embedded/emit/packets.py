@@ -47,6 +47,10 @@ def _add_cells(cells: list[Cell], type_: Type, place: Place, member: int) -> Non
         for i, f in enumerate(type_.fields):
             _add_cells(cells, f.type, place.field(f.name), i)
         return
+    if isinstance(type_, Stack):
+        for i in range(type_.size):
+            _add_cells(cells, type_.element, place.element(str(i)), i)
+        return
     bits = as_bits(type_)
     assert bits is not None
     offset = cells[-1].offset + cells[-1].type.width if cells else 0
@@ -272,14 +276,26 @@ def _lookahead(c: Context, node: s.Call) -> Value:
         made = local(c, "ahead", type_)
         _need(c, str((bit_width(type_) + 7) // 8))
         read_cells(c, cells_of(type_, made)[0], "at")
-        if isinstance(type_, Header):
-            c.emit(f"{made.part('valid')} = true;")
+        for header in _headers(type_, made):
+            c.emit(f"{header.part('valid')} = true;")
         return Value(str(made), type_, True, made)
     bits = as_bits(type_)
     assert bits is not None
     c_type(c, bits)
     _need(c, str(size_of(bits)))
     return expressions.held(c, Value(load(bits, "at", 0), type_))
+
+
+def _headers(type_: Type, place: Place) -> list[Place]:
+    """The headers in a value."""
+    match type_:
+        case Header():
+            return [place]
+        case Struct():
+            return [header for f in type_.fields for header in _headers(f.type, place.field(f.name))]
+        case Stack():
+            return [header for i in range(type_.size) for header in _headers(type_.element, place.element(str(i)))]
+    return []
 
 
 def _verify(c: Context, node: s.Call) -> Value:
