@@ -188,7 +188,7 @@ def _describe(c: Context, table: checked.Table, name: str) -> None:
     c.entries += [_as_command(table, entry) for entry in table.entries]
     counts = f"true, .counter_name = {c_string(table.counter.control_name)}" if table.counter else "false"
     if table.meter:
-        counts += f", .meter_name = {c_string(table.meter.control_name)}, .meter_bytes = {objects.counts_bytes(table.meter)}"
+        counts += f", .meter_name = {c_string(table.meter.control_name)}, .meter_bytes = {externs.counts_bytes(table.meter)}"
     if table.profile:
         counts += f", {_profile(c, table, name)}"
     if table.ages:
