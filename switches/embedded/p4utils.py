@@ -1,30 +1,31 @@
-"""The embedded switch for users of P4-utils: change one import, and keep the network, the programs and the controllers.
+"""The embedded switch for users of P4-utils: networks, programs and controllers run as they are.
 
-    from inalab.switches.embedded.p4utils import NetworkAPI              # was: from p4utils.mininetlib.network_API
+    python -m inalab.switches.embedded.p4utils network.py              # was: python network.py
+    python -m inalab.switches.embedded.p4utils p4run --config p4app.json
 
-A p4app.json names the classes instead: `inalab export-p4app --target embedded` writes one that does. A switch has BMv2's Thrift
-services at its port, for simple_switch_CLI and for P4-utils' own SimpleSwitchThriftAPI. That class needs modules which BMv2
-installs; where there is no BMv2, it is imported from here:
-
-    from inalab.switches.embedded.p4utils import SimpleSwitchThriftAPI   # was: from p4utils.utils.sswitch_thrift_API
-
-P4-utils' clean-up of the whole machine is left out: call `mn -c` yourself if you want it.
+Or change one import, which does the same: from inalab.switches.embedded.p4utils import NetworkAPI. Switches have BMv2's Thrift
+services at their ports, for simple_switch_CLI and P4-utils' SimpleSwitchThriftAPI, and P4Runtime switches a P4Runtime server. Where
+BMv2's Python modules are not installed, which SimpleSwitchThriftAPI imports, controllers are run in the same way. P4-utils'
+clean-up of the whole machine is left out: call `mn -c` yourself if you want it.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import runpy
 import shlex
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from mininet import clean
 from p4utils.mininetlib import network_API
-from p4utils.mininetlib.node import P4Switch
+from p4utils.mininetlib.node import P4RuntimeSwitch, P4Switch
 from p4utils.utils.client import ThriftClient
-from p4utils.utils.compiler import P4C, P4InfoDisabled
+from p4utils.utils.compiler import P4C
 from p4utils.utils.helper import wait_condition
 
 from ..control import ControlError
@@ -33,14 +34,22 @@ from ..target import SwitchError, last_lines
 from ..thrift.modules import provide
 from ..thrift.server import ThriftServer
 from .build import build
+from .compiler import check_p4
 from .control import SocketControl
 
 provide()
 from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI  # noqa: E402 (it needs what is provided)
 
-__all__ = ["EmbeddedClient", "EmbeddedCompiler", "EmbeddedP4Switch", "NetworkAPI", "SimpleSwitchThriftAPI"]
+__all__ = [
+    "EmbeddedClient",
+    "EmbeddedCompiler",
+    "EmbeddedP4RuntimeSwitch",
+    "EmbeddedP4Switch",
+    "NetworkAPI",
+    "SimpleSwitchThriftAPI",
+]
 
-STOP_SECONDS = 5
+START_SECONDS, STOP_SECONDS = 30, 5
 
 
 class EmbeddedCompiler(P4C):
@@ -54,12 +63,14 @@ class EmbeddedCompiler(P4C):
         given, _ = parser.parse_known_args(shlex.split(self.opts))
         defines = dict(d.split("=", 1) if "=" in d else (d, "1") for d in given.defines)
         self.json_out = str(build(Path(self.p4_src), defines, given.folders))
+        if self.p4rt:
+            from google.protobuf import text_format
+
+            from ..p4runtime.p4info import p4info
+
+            Path(self.p4rt_out).write_text(text_format.MessageToString(p4info(check_p4(Path(self.p4_src), defines, given.folders))))
         self.sources = self._newest()
         self.compiled = True
-
-    def get_p4rt_out(self) -> str:
-        """There is no P4Runtime."""
-        raise P4InfoDisabled
 
     def new_source(self) -> bool:
         """Whether a file beside or below the program has changed since it was compiled."""
@@ -71,6 +82,7 @@ class EmbeddedCompiler(P4C):
 
     def clean(self) -> None:
         """The executable stays: it is in a cache that others use."""
+        Path(self.p4rt_out).unlink(missing_ok=True)
         self.compiled = False
 
 
@@ -145,6 +157,40 @@ class EmbeddedP4Switch(P4Switch):
         network_API.output(f"{self.name} -> python -m inalab.switches.cli {self.name} COMMAND\n")
 
 
+class EmbeddedP4RuntimeSwitch(EmbeddedP4Switch, P4RuntimeSwitch):
+    """P4-utils' P4Runtime switch node: an embedded switch with a server in front of it."""
+
+    def __init__(self, name: str, p4rt_path: str | None = None, **parameters: Any) -> None:
+        super().__init__(name, **parameters)
+        self.p4rt_path = p4rt_path
+        self.p4runtime: subprocess.Popen[bytes] | None = None
+
+    def switch_status(self) -> bool:
+        """The server comes after the switch."""
+        return bool(self.switch_running() and self.thrift_listening())
+
+    def start(self, controllers: Any = None) -> None:
+        """Start the switch, and its servers."""
+        super().start(controllers)
+        if self.p4rt_path is None:
+            raise SwitchError(f"switch {self.name} has no P4Info: write net.setCompiler(p4rt=True) before the switches")
+        address = f"0.0.0.0:{self.grpc_port}"
+        words = [self.name, self.p4rt_path, "--device-id", str(self.device_id), "--address", address]
+        with open(Path(self.log_dir) / f"p4rt.{self.name}.log" if self.log_enabled else os.devnull, "w") as log:
+            command = [sys.executable, "-m", "inalab.switches.p4runtime", *words]
+            self.p4runtime = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
+        if not wait_condition(self.grpc_listening, True, timeout=START_SECONDS):
+            raise SwitchError(f"the P4Runtime server of {self.name} did not start: enable its log to see why")
+
+    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 (Mininet's name)
+        """End the server, and the switch."""
+        if self.p4runtime is not None:
+            self.p4runtime.terminate()
+            self.p4runtime.wait()
+            self.p4runtime = None
+        super().stop(deleteIntfs)
+
+
 class EmbeddedClient(ThriftClient):
     """P4-utils' client that gives a switch its commands file. Raises ControlError at the first command that is refused."""
 
@@ -172,9 +218,39 @@ class NetworkAPI(network_API.NetworkAPI):
         """Options are taken over; P4-utils' own compiler class is replaced."""
         super().setCompiler(EmbeddedCompiler if compilerClass in (None, P4C) else compilerClass, **options)
 
+    def setSwitchClient(self, swclientClass: Any = None, **options: Any) -> None:  # noqa: N802, N803 (P4-utils' names)
+        """Options are taken over; P4-utils' own client class is replaced."""
+        super().setSwitchClient(EmbeddedClient if swclientClass in (None, ThriftClient) else swclientClass, **options)
+
     def addP4Switch(self, name: str, **options: Any) -> str:  # noqa: N802 (P4-utils' name)
-        """Add an embedded switch."""
-        return str(super().addP4Switch(name, **{"cls": EmbeddedP4Switch, **options}))
+        """Add an embedded switch; other classes than P4-utils' own are kept."""
+        classes = {None: EmbeddedP4Switch, P4Switch: EmbeddedP4Switch, P4RuntimeSwitch: EmbeddedP4RuntimeSwitch}
+        given = options.get("cls")
+        return str(super().addP4Switch(name, **{**options, "cls": classes.get(given, given)}))
 
     def cleanup(self) -> None:
         """Not P4-utils' clean-up: it kills by name and deletes links and files of others."""
+
+
+def main() -> None:
+    """Run a script, or P4-utils' p4run, with the embedded switch in BMv2's place."""
+    if len(sys.argv) < 2:
+        sys.exit("usage: python -m inalab.switches.embedded.p4utils SCRIPT.py|p4run [ARGUMENT ...]")
+    network_API.NetworkAPI = NetworkAPI
+    sys.argv = sys.argv[1:]
+    if sys.argv[0] == "p4run":
+        run = clean.sh
+        clean.cleanup = lambda: None  # it kills by name and deletes links and files of others
+        clean.sh = lambda command: "" if command.startswith("brctl") else run(command)
+        runpy.run_module("p4utils.p4run", run_name="__main__", alter_sys=True)
+        return
+    if not Path(sys.argv[0]).is_file():
+        sys.exit(f"error: there is no file {sys.argv[0]}")
+    sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    from inalab.switches.embedded import p4utils  # not __main__: this is the module that others import
+
+    p4utils.main()

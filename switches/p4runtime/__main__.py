@@ -1,6 +1,6 @@
 """Serve a running embedded switch to P4Runtime clients.
 
-python -m inalab.switches.p4runtime SWITCH PROGRAM.p4 [--address ADDRESS]
+python -m inalab.switches.p4runtime SWITCH PROGRAM.p4 [--address ADDRESS]; or the program's P4Info, as --p4info writes it
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main() -> None:
         prog="python -m inalab.switches.p4runtime", description="A P4Runtime server for an embedded switch."
     )
     parser.add_argument("switch", help="the switch's name, or the path of its control socket")
-    parser.add_argument("program", type=Path, help="the P4 program that it runs")
+    parser.add_argument("program", type=Path, help="the P4 program that it runs, or its P4Info as text (.txt, .txtpb)")
     parser.add_argument(
         "-D", dest="defines", metavar="NAME=VALUE", action="append", default=[], help="define a macro, as for the switch"
     )
@@ -36,6 +36,7 @@ def main() -> None:
     options = parser.parse_args()
     try:
         from google.protobuf import text_format
+        from p4.config.v1 import p4info_pb2
 
         from .p4info import p4info
         from .server import P4RuntimeServer
@@ -43,13 +44,18 @@ def main() -> None:
         sys.exit(f'error: {error.name} is missing: pip install "inalab[p4runtime]"')
     try:
         defines = dict(d.split("=", 1) if "=" in d else (d, "1") for d in options.defines)
-        info = p4info(check_p4(options.program, defines, options.include_dirs))
+        if options.program.suffix in (".txt", ".txtpb"):
+            info = text_format.Parse(options.program.read_text(), p4info_pb2.P4Info())
+        else:
+            info = p4info(check_p4(options.program, defines, options.include_dirs))
         if options.p4info is not None:
             options.p4info.write_text(text_format.MessageToString(info))
         server = P4RuntimeServer(info, SocketControl(socket_path(options.switch)), options.device_id, options.packets)
         server.start(options.address or [ADDRESS])
     except CompileError as error:
         sys.exit(str(error))
+    except text_format.ParseError as error:
+        sys.exit(f"error: {options.program} is no P4Info: {error}")
     except (ControlError, OSError) as error:
         sys.exit(f"error: {error}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -117,16 +117,12 @@ def test_exported_network_boots_and_sums(request: pytest.FixtureRequest) -> None
     isolated_test(body)
 
 
-REAL = """
-from p4utils.mininetlib.network_API import NetworkAPI
-from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI
-"""
-OURS = """
-from inalab.switches.embedded.p4utils import NetworkAPI
-from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI
-"""
+OURS = ["-m", "inalab.switches.embedded.p4utils"]
 COURSE = """
 import sys
+
+from p4utils.mininetlib.network_API import NetworkAPI
+from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI
 
 net = NetworkAPI()
 net.setLogLevel("warning")
@@ -169,27 +165,66 @@ net.stopNetwork()
 """
 
 
-def course(imports: str, environment: dict[str, str]) -> list[str]:
-    """What the lines that a course's script prints say, with these imports."""
-    done = subprocess.run(
-        [sys.executable, "-c", imports + COURSE], cwd=HERE, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+P4RUNTIME = """
+from p4utils.mininetlib.network_API import NetworkAPI
+from p4utils.utils.sswitch_p4runtime_API import SimpleSwitchP4RuntimeAPI
+
+net = NetworkAPI()
+net.setLogLevel("warning")
+net.setCompiler(p4rt=True)
+net.addP4RuntimeSwitch("s1")
+net.setP4Source("s1", "p4/switchml.p4")
+for host in ("h1", "h2"):
+    net.addHost(host)
+    net.addLink(host, "s1")
+net.l2()
+net.disableCli()
+net.startNetwork()
+known = net.getNode("s1")
+controller = SimpleSwitchP4RuntimeAPI(known["device_id"], known["grpc_port"], p4rt_path=known["p4rt_path"], json_path=known["json_path"])
+s1, h1, h2 = net.net.get("s1", "h1", "h2")
+print("before:", net.net.pingAll(timeout=1))
+for host in (h1, h2):
+    controller.table_add("forwarder.stations", "forwarder.forward", [host.MAC()], [str(s1.ports[host.defaultIntf().link.intf2])])
+print("after:", net.net.pingAll(timeout=1))
+controller.mc_mgrp_create(7, [1, 2])
+net.stopNetwork()
+"""
+
+
+def course(how: list[str], script: str, environment: dict[str, str]) -> list[str]:
+    """What the lines that a course's script prints say, if it is run by Python so."""
+    (HERE / "course.py").write_text(script)
+    command = [sys.executable, *how, "course.py"]
+    done = subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    return [line for line in done.stdout.splitlines() if f'print("{line.partition(":")[0]}:"' in COURSE]
+    return [line for line in done.stdout.splitlines() if f'print("{line.partition(":")[0]}:"' in script]
 
 
-def test_a_course_changes_its_imports_and_nothing_else(request: pytest.FixtureRequest) -> None:
+def test_p4runtime_switches_have_their_server() -> None:
+    pytest.importorskip("p4.v1", reason="P4Runtime's modules are not installed")
+
     def body() -> None:
         environment = private_machine()
         shutil.copytree("p4", HERE / "p4")
-        sentences = course(OURS, environment)
+        assert course(OURS, P4RUNTIME, environment) == ["before: 100.0", "after: 0.0"]
+        assert not list(socket_directory().iterdir())
+
+    isolated_test(body)
+
+
+def test_a_course_is_run_as_it_is(request: pytest.FixtureRequest) -> None:
+    def body() -> None:
+        environment = private_machine()
+        shutil.copytree("p4", HERE / "p4")
+        sentences = course(OURS, COURSE, environment)
         assert sentences == [
             "before: False", "handle: 0", "handle: 1", "after: True", "register: 9 [0, 9, 0]", "entries: 2", "fewer: 1", "counter: (0, 0)",
-            "tables: switchml.sender.ports True {}",
+            "tables: SwitchMLIngress.switchml.sender.uplinks True {}",
         ]  # fmt: skip
         assert not list(socket_directory().iterdir())
         if request.config.getoption("target") == "bmv2":
-            assert course(REAL, environment) == sentences
+            assert course([], COURSE, environment) == sentences
 
     isolated_test(body)
 
@@ -199,11 +234,12 @@ def test_what_an_embedded_switch_does_not_have_is_reported() -> None:
     script = COURSE.partition("controller =")[0].replace(
         "net.disableCli()", 'net.disableCli()\nnet.enablePcapDumpAll()\nnet.setPriorityQueueNum("s1", 8)'
     )
+    imported = script.replace("p4utils.mininetlib.network_API", "inalab.switches.embedded.p4utils")
 
     def body() -> None:
         environment = private_machine()
         shutil.copytree("p4", HERE / "p4")
-        words = [sys.executable, "-c", OURS + script + "net.stopNetwork()"]
+        words = [sys.executable, "-c", imported + "net.stopNetwork()"]
         done = subprocess.run(words, cwd=HERE, env=environment, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         assert [line for line in done.stderr.splitlines() if line.startswith("switch s1: ")] == [
