@@ -55,8 +55,8 @@ def scattered(switch: StudentSwitch, workers: int, owner: int, number: int, slot
     for port in range(1, workers + 1):
         here = [packet for to, packet in came if to == port]
         wanted = bytes(made) if port == owner + 1 else bare
-        if len(here) != 1:
-            raise Failure(f"{about}: one packet must leave at each port, at port {port}, too; {len(here)} do")
+        if len(here) != 1 or len(came) != workers:
+            raise Failure(f"{about}: one packet must leave at each worker's port; {len(here)} of {len(came)} leave at port {port}")
         if unnamed(here[0]) != unnamed(wanted):
             what = (
                 "its owner must get it as a RESULT" if port == owner + 1 else "who does not own it must get a FREE without values"
