@@ -21,8 +21,9 @@ from mininet.topo import Topo
 from rich.console import Console
 
 from inalab.switches import runtime_json
-from inalab.switches.control import ControlError
+from inalab.switches.control import Control, ControlError
 from inalab.switches.embedded.build import build
+from inalab.switches.embedded.offline import OfflineSwitch
 from inalab.switches.embedded.target import EmbeddedSwitch
 from inalab.switches.runtime_json import RuntimeJsonError
 from inalab.switches.target import SwitchError
@@ -54,6 +55,9 @@ def p4run(
     `thrift`, at 127.0.0.1:9090 and the ports after it. Raises CompileError for a program, ExerciseError for what can't be done.
     """
     executables = {name: build(switch.program) for name, switch in exercise.switches.items()}
+    for name, switch in exercise.switches.items():
+        with OfflineSwitch(executables[name]) as rehearsed:  # what it refuses is told before anything is made
+            _program(name, rehearsed, switch)
     logs.mkdir(parents=True, exist_ok=True)
     for note in exercise.notes:
         console.print(note, soft_wrap=True)
@@ -94,7 +98,8 @@ def _inside(
     try:
         _limit_links(exercise, network)
         for name, switch in exercise.switches.items():
-            count = _program(network.get(name), switch)
+            with network.get(name).control() as control:
+                count = _program(name, control, switch)
             console.print(f"{name}: {os.path.relpath(switch.program, folder)}, {count} commands")
         for relay in relays:
             relay.leave()  # this process has a copy
@@ -180,23 +185,22 @@ def _limit_port(switch: EmbeddedSwitch, end: End, latency: int, bandwidth: float
 # --- what it is told
 
 
-def _program(switch: EmbeddedSwitch, described: ExerciseSwitch) -> int:
+def _program(name: str, control: Control, described: ExerciseSwitch) -> int:
     """Fill a switch's tables; how many commands that took."""
     sources: list[tuple[str, Iterable[str]]] = []
     done = 0
-    with switch.control() as control:
-        if described.commands is not None:
-            sources.append(described.commands)
-        if described.runtime is not None:
-            name, file = described.runtime
-            sources.append((name, runtime_json.commands(file, lambda table: control.command(f"table_info {table}"))))
-        for name, lines in sources:
-            try:
-                for line in lines:
-                    control.command(line)
-                    done += 1
-            except (ControlError, RuntimeJsonError) as error:
-                raise ExerciseError(f"{name}: switch {switch.name}: {error}") from None
+    if described.commands is not None:
+        sources.append(described.commands)
+    if described.runtime is not None:
+        of, file = described.runtime
+        sources.append((of, runtime_json.commands(file, lambda table: control.command(f"table_info {table}"))))
+    for of, lines in sources:
+        try:
+            for line in lines:
+                control.command(line)
+                done += 1
+        except (ControlError, RuntimeJsonError) as error:
+            raise ExerciseError(f"{of}: switch {name}: {error}") from None
     return done
 
 

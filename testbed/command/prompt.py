@@ -139,6 +139,9 @@ class Prompt(CLI):
         Usage: switch SWITCH start|stop
         """
         name, _, what = line.strip().partition(" ")
+        if what == "start" and any(one.name == name and one.exit_code() is None for one in self.mn.switches):
+            error(f"*** {name} runs already\n")
+            return
         if what == "stop":
             self.dead.stopped.add(name)
         super().do_switch(line)
