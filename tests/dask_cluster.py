@@ -6,7 +6,7 @@ tests/unit/test_dask_machines.py runs this in a process of its own: Dask leaves 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from distributed import LocalCluster
 
 from inalab.testbed.campaign import dask_machines, machine
 from inalab.testbed.campaign.dask_machines import DaskMachines
-from inalab.testbed.campaign.machines import Ended, Event, MachinesError, Task
+from inalab.testbed.campaign.machines import Ended, Event, Gone, MachinesError, Noted, Task
+from inalab.testbed.campaign.scheduler import scheduler_at
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import TrialSettings
 
@@ -34,8 +35,19 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
         yield made
 
 
+def machines_of(cluster: Any) -> DaskMachines:
+    return DaskMachines(scheduler_at(cluster.scheduler_address))
+
+
 def task(seed: int) -> Task:
     return Task(Trial("one", {}, TrialSettings(), seed), "embedded")
+
+
+def eventually(what: Callable[[], Any], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.05)
 
 
 def events(machines: DaskMachines, seconds: float = 20.0) -> list[Event]:
@@ -47,7 +59,7 @@ def events(machines: DaskMachines, seconds: float = 20.0) -> list[Event]:
 
 def test_trials_run_on_the_slots_that_were_chosen(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_machines._runner, "run", lambda trial, stop: {"ran": trial["seed"]})
-    machines = DaskMachines(cluster.scheduler_address, "one")
+    machines = machines_of(cluster)
     first, second = machines.slots()
     assert machines.fingerprint(first) == machines.fingerprint(second) == FINGERPRINT
     machines.start(first, task(1))
@@ -64,7 +76,7 @@ def test_a_task_that_raises_is_a_failed_trial(cluster: Any, monkeypatch: pytest.
         raise RuntimeError("the worker's disk is full")
 
     monkeypatch.setattr(dask_machines._runner, "run", raises)
-    machines = DaskMachines(cluster.scheduler_address, "one")
+    machines = machines_of(cluster)
     (slot, _) = machines.slots()
     machines.start(slot, task(1))
     assert events(machines) == [Ended(slot, failure="RuntimeError: the worker's disk is full")]
@@ -72,25 +84,73 @@ def test_a_task_that_raises_is_a_failed_trial(cluster: Any, monkeypatch: pytest.
 
 
 def test_trials_under_way_end_when_they_are_told_to(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
     seen: list[str] = []
 
     def waits(trial: Any, stop: Any) -> Any:
+        begun.append("begun")
         while not stop():
             time.sleep(0.05)
         seen.append("stopped")
         return {"stopped": True}
 
     monkeypatch.setattr(dask_machines._runner, "run", waits)
-    machines = DaskMachines(cluster.scheduler_address, "stopped campaign")
+    machines = machines_of(cluster)
     (slot, _) = machines.slots()
     machines.start(slot, task(1))
-    time.sleep(0.5)
-    machines.stop()
-    assert seen == ["stopped"]
+    eventually(lambda: begun)
+    machines.stop()  # as a campaign that is killed does
+    eventually(lambda: seen == ["stopped"])
 
 
 def test_other_software_is_refused_in_one_sentence(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = machine.versions() | {"torch": "1.0"}
-    monkeypatch.setattr(dask_machines, "_examined", lambda: {"versions": theirs, "fingerprint": FINGERPRINT})
+    monkeypatch.setattr(dask_machines, "_examined", lambda: {"versions": theirs, "unfit": "", "fingerprint": FINGERPRINT})
     with pytest.raises(MachinesError, match=r"has torch 1\.0, and this machine .*: check out the same commit and run `make setup`"):
-        DaskMachines(cluster.scheduler_address, "one")
+        machines_of(cluster)
+
+
+def test_a_machine_that_is_unfit_is_left_out_and_its_trial_runs_elsewhere(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = machines_of(cluster)
+    slot, other = machines.slots()
+    monkeypatch.setattr(
+        dask_machines._runner, "run", lambda trial, stop: {"unfit": "/tmp cannot be written: No space left on device"}
+    )
+    machines.start(slot, task(1))
+    found: list[Event] = []
+    while len(found) < 2:
+        found += events(machines)
+    assert Gone(slot) in found and Noted(f"{slot} runs no trials: /tmp cannot be written: No space left on device") in found
+    assert machines.slots() == [other]
+    machines.news(0.5)
+    assert machines.slots() == [other]
+    machines.stop()
+
+
+def test_a_machine_that_comes_later_and_differs_is_told_and_left_out(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = machines_of(cluster)
+    theirs = machine.versions() | {"python": "3.99.0"}
+    monkeypatch.setattr(dask_machines, "_examined", lambda: {"versions": theirs, "unfit": "", "fingerprint": FINGERPRINT})
+    cluster.scale(3)
+    (note,) = events(machines)
+    assert isinstance(note, Noted) and "runs no trials: it has python 3.99.0, and this machine" in note.sentence
+    assert len(machines.slots()) == 2
+    machines.stop()
+
+
+def test_a_scheduler_that_does_not_answer_is_told_and_looked_for(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = machines_of(cluster)
+    slots = machines.slots()
+    monkeypatch.setattr(dask_machines, "ANSWERING", 1e-9)
+    first, *gone = events(machines)
+    assert isinstance(first, Noted) and "does not answer: looking for it again and again" in first.sentence
+    assert gone == [Gone(slot) for slot in slots] and machines.slots() == []
+    monkeypatch.undo()
+    monkeypatch.setattr(machine, "fingerprint", lambda: FINGERPRINT)
+
+    def there() -> bool:
+        machines.news(0.5)
+        return sorted(machines.slots()) == sorted(slots)
+
+    eventually(there)
+    machines.stop()

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from inalab.hosts.messages import Message
-from inalab.testbed.campaign.machines import Ended, Event, Heard, Machines, Task
+from inalab.testbed.campaign.machines import Event, Gone, Heard, Machines, Noted, Task
 from inalab.testbed.campaign.schedule import Schedule, Work
 
 LOOKS = 0.5  # seconds between two looks whether to stop
@@ -85,7 +85,9 @@ def conduct(
 def _note(event: Event, schedule: Schedule, book: Book) -> None:
     if isinstance(event, Heard):
         book.hear(event.slot, event.message)
-    elif not isinstance(event, Ended):
+    elif isinstance(event, Noted):
+        book.tell(event.sentence)
+    elif isinstance(event, Gone):
         _gone(event.slot, schedule, book)
     elif event.failure:
         book.fail(event.slot, schedule.ended(event.slot), event.failure)

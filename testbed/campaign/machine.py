@@ -6,10 +6,13 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+from inalab.switches.cache import cache_directory
 from inalab.testbed.campaign import identity
 from inalab.testbed.record.provenance import processor
 
@@ -21,6 +24,7 @@ while (spent := time.perf_counter() - begun) < 2.5:
     blocks += 1
 print(blocks * len(block) / spent / 1e6)
 """
+ROOM = 16 << 20  # bytes that a trial needs at least, in each folder that it writes to
 PACKAGES = ("inalab", "torch", "numpy", "scipy", "scikit-learn", "distributed")
 
 
@@ -37,6 +41,19 @@ def fingerprint() -> dict[str, Any]:
         "processor": processor(), "kernel": platform.release(), "cores": cores, "one_core": round(_measured(1)),
         "all_cores": round(_measured(cores)),
     }  # fmt: skip
+
+
+def unfit() -> str:
+    """Why no trial can run on this machine: a folder that cannot be written, or is full. Empty if none is."""
+    folder = "the folder for temporary files"
+    try:
+        for folder in (tempfile.gettempdir(), str(cache_directory()), "/dev/shm"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                os.posix_fallocate(file.fileno(), 0, ROOM)
+    except OSError as error:
+        return f"{folder} cannot be written: {error.strerror}"
+    return ""
 
 
 def _measured(processes: int) -> float:

@@ -60,7 +60,14 @@ class Gone:
     slot: str
 
 
-Event = Heard | Ended | Gone
+@dataclass(frozen=True)
+class Noted:
+    """Something has happened to the machines that concerns no slot."""
+
+    sentence: str
+
+
+Event = Heard | Ended | Gone | Noted
 
 
 class Machines(Protocol):

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from inalab.testbed import backends
+from inalab.testbed.campaign import machine
 from inalab.testbed.campaign.identity import changed, replaced, scheme_files
 from inalab.testbed.campaign.machines import Task
 from inalab.testbed.plan.experiment import Trial
@@ -45,11 +46,18 @@ class Runner:
         self.errors: IO[bytes] | None = None
 
     def run(self, asked: dict[str, Any], stop: Stop) -> dict[str, Any]:
-        """The result of a trial, or {"failed": why}, or {"stopped": true} where `stop` said so."""
+        """The result of a trial, {"failed": why}, {"stopped": true} where `stop` says so, or {"unfit": why} of this machine."""
+        result = self._run(asked, stop)
+        return {"unfit": why} if "failed" in result and (why := machine.unfit()) else result
+
+    def _run(self, asked: dict[str, Any], stop: Stop) -> dict[str, Any]:
         if self.foreign != asked["foreign"]:  # a process keeps what it has imported
             self.end()
         self.foreign = asked["foreign"]
-        process, errors = self._begun()
+        try:
+            process, errors = self._begun()
+        except OSError as error:
+            return {"failed": f"its process did not begin: {error}"}
         assert process.stdin and process.stdout
         errors.truncate(0)
         with suppress(BrokenPipeError):

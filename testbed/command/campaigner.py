@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -21,7 +19,7 @@ from inalab.testbed.campaign.campaign import Campaign, Planned
 from inalab.testbed.campaign.file import RunWords
 from inalab.testbed.campaign.here import Here
 from inalab.testbed.campaign.identity import foreign_files, identity
-from inalab.testbed.campaign.machines import Machines, MachinesError
+from inalab.testbed.campaign.machines import Machines
 from inalab.testbed.command.conclusion import conclude
 from inalab.testbed.command.interruption import INTERRUPTED, Interruption
 from inalab.testbed.command.request import Request, understood
@@ -32,19 +30,20 @@ from inalab.testbed.plan.settings import named_scheme
 from inalab.testbed.record.runs import Run, create_run, keep_trials, rounded, save_record
 from inalab.testbed.theory import bounds
 
+if TYPE_CHECKING:
+    from inalab.testbed.campaign.scheduler import Scheduler
+
 FOLDER = "campaigns"  # below the results
 
 
 def conduct(
-    name: str, words: Sequence[RunWords], on: str | None, results: Path, console: Console, again: bool | None = None
+    name: str, words: Sequence[RunWords], on: Scheduler | None, results: Path, console: Console, again: bool | None = None
 ) -> int:
     """Run a campaign of these runs and write their reports; the exit code is 0 if every trial has a result.
 
     With `again`, trials whose results are not valid run again; None where the command has no such option.
     """
     runs = [_Run(one) for one in words]
-    if on:
-        _dask().checked(on)  # before anything is written
     for run in runs:
         run.backend.require()
     campaign = Campaign(results / FOLDER / name, [run.planned for run in runs], bool(again))
@@ -55,7 +54,7 @@ def conduct(
     with Interruption() as interruption:
         try:
             if campaign.status.done < len(campaign.trials):
-                machines = _machines(on, f"{name}-{os.getpid()}", [run.request.target for run in runs])
+                machines = _machines(on, [run.request.target for run in runs])
                 campaign.conduct(machines, console.print, lambda: interruption.requested, interruption.whole)
         except KeyboardInterrupt:
             interrupted = True
@@ -71,19 +70,13 @@ def conduct(
     return INTERRUPTED if interrupted else int(bool(lost) or not all(drawn))
 
 
-def _machines(on: str | None, campaign: str, targets: Sequence[str]) -> Machines:
+def _machines(on: Scheduler | None, targets: Sequence[str]) -> Machines:
     """This machine, or those of a Dask scheduler. Raises MachinesError."""
-    return _dask().DaskMachines(on, campaign) if on else Here(targets)
+    if on is None:
+        return Here(targets)
+    from inalab.testbed.campaign.dask_machines import DaskMachines  # half a second
 
-
-def _dask() -> ModuleType:
-    """What is imported takes half a second, and may be missing."""
-    try:
-        return importlib.import_module("inalab.testbed.campaign.dask_machines")
-    except ImportError as error:
-        raise MachinesError(
-            f"campaigns over several machines need {error.name}, which is missing: pip install distributed"
-        ) from None
+    return DaskMachines(on)
 
 
 class _Run:

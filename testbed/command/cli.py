@@ -8,13 +8,16 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from inalab.switches.cache import cache_directory
 from inalab.testbed.command import campaign, drawing, lab, launching
 from inalab.testbed.command.terminal import Terminal
+
+if TYPE_CHECKING:
+    from inalab.testbed.campaign.scheduler import Scheduler
 
 application = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="In-network aggregation lab."
@@ -45,10 +48,9 @@ def run(
     results: Annotated[Path, typer.Option(help="folder that runs are kept in")] = Path("results"),
     quick: Annotated[bool, typer.Option("--quick", help="fewer points and seeds: under a minute")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the newest run of the same words, where it stopped")] = False,
-    on: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="of a Dask scheduler, on whose machines it runs (docs/how-to/campaigns.md)"),
-    ] = None,
+    on: campaign.On = None,
+    keys: campaign.KeysFolder = None,
+    no_tls: campaign.NoTLS = False,
     capture: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,7 +72,10 @@ def run(
     from inalab.testbed.plan.settings import SettingsError, named_scheme
 
     if on is not None:
-        raise typer.Exit(_on_machines(on, experiment, target or "", scheme, list(set_ or []), seed, results, quick, bool(capture)))
+        if capture or experiment == "all":
+            raise SettingsError("--on takes one experiment, and no --capture: a campaign's file can name several")
+        scheduler = campaign.found(on, keys, no_tls)
+        raise typer.Exit(_on_machines(scheduler, experiment, target or "", scheme, list(set_ or []), seed, results, quick))
     chosen_scheme = scheme and named_scheme(scheme)
     links = captures.parse(capture or [])
     plans = []
@@ -100,17 +105,13 @@ def run(
 
 
 def _on_machines(
-    on: str, experiment: str, target: str, scheme: str | None, overrides: list[str], seed: int, results: Path, quick: bool,
-    captures: bool,
-) -> int:  # fmt: skip
+    on: Scheduler, experiment: str, target: str, scheme: str | None, overrides: list[str], seed: int, results: Path, quick: bool
+) -> int:
     """Run an experiment as a campaign of its own name; the exit code."""
     from inalab.testbed.campaign.file import RunWords
     from inalab.testbed.command.campaigner import conduct
     from inalab.testbed.plan.experiment import short
-    from inalab.testbed.plan.settings import SettingsError
 
-    if captures or experiment == "all":
-        raise SettingsError("--on takes one experiment, and no --capture: a campaign's file can name several")
     words = RunWords(experiment=experiment, target=target, scheme=scheme, set=tuple(overrides), seed=seed, quick=quick)
     return conduct(short(experiment), [words], on, results, Terminal(soft_wrap=True))
 

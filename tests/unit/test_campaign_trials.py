@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -343,6 +344,22 @@ def ran(request: dict[str, Any], stop: one.Stop) -> dict[str, Any]:
 def test_a_trials_process_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     assert ran({"foreign": {}}, lambda: False) == {"failed": "its process ended with exit code 1"}
+
+
+def test_a_machine_that_cannot_be_written_to_is_unfit_and_not_its_trial(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert machine.unfit() == ""
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    (tmp_path / "file").touch()
+    why = f"{tmp_path}/file/inalab cannot be written: Not a directory"
+    assert ran({"foreign": {}}, lambda: False) == {"unfit": why}
+    monkeypatch.undo()
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    assert machine.unfit().endswith(" cannot be written: No space left on device")
 
 
 def test_a_process_runs_one_trial_after_another_until_it_is_told_to_end() -> None:

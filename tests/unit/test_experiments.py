@@ -251,6 +251,7 @@ def test_list_and_errors_on_the_command_line(tmp_path: Path) -> None:
         (["run", "quickstart", "--seed", "-1"], "--seed"),
         (["run", "quickstart", "--set", "workers=-1"], "setting workers is '-1'"),
         (["run", "quickstart", "--on", "bogus"], "bogus is no address of a Dask scheduler"),
+        (["run", "quickstart", "--on", "10.0.0.1:8786", "--keys", "/none"], "/none/cert.pem is missing: make keys with"),
         (["campaign", "worker", "nonsense://x"], "nonsense://x is no address of a Dask scheduler"),
         (["export-p4app", "rack", "--out", "/dev/null/x"], "/dev/null/x/commands: Not a directory"),
         (["rnu"], "rnu"),
