@@ -19,7 +19,7 @@ from inalab.testbed.campaign.machines import Ended, Event, Gone, MachinesError, 
 from inalab.testbed.campaign.scheduler import AbsentError, Scheduler
 
 RESOURCE = "trial"  # of a worker, 1: trials that measure time share no cores
-CONNECTING = 5.0  # seconds
+CONNECTING = 30.0  # seconds
 LOOKS = 0.25  # seconds between two looks at the cluster
 ANSWERING = 30.0  # seconds that the scheduler has to name its workers
 FETCHING = 5.0  # seconds that a result may take from its worker to here

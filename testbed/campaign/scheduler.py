@@ -21,7 +21,7 @@ from inalab.testbed.campaign.machines import MachinesError
 if TYPE_CHECKING:
     from inalab.testbed.campaign.keys import Keys
 
-GREETING = 5.0  # seconds that a scheduler has for its first word
+GREETING = 30.0  # seconds that a scheduler has for its first word: its machine may be busy
 SAME = "copy the same keys to every machine, and start the scheduler again"
 LOCAL = "inproc"  # a scheduler in this process, which has no port
 

@@ -128,7 +128,7 @@ CHECKS = (
 )
 
 
-OPEN = "open to all users of this machine while they run: p4run's servers and a campaign's Dask; docs/explanation/security.md"
+OPEN = "open to all users of this machine while they run: p4run's servers, campaigns without TLS; docs/explanation/security.md"
 
 
 def examine(console: Console) -> int:

@@ -15,17 +15,17 @@ from typing import Any
 import pytest
 
 from inalab.testbed.campaign.campaign import read_status
+from inalab.testbed.campaign.keys import make
 from inalab.topologies import isolation
 
 pytestmark = [pytest.mark.network, pytest.mark.quiet, pytest.mark.timeout(600)]
 
 INALAB = [sys.executable, "-m", "inalab.testbed.command.cli"]
-DASK = str(Path(sys.executable).with_name("dask"))
 SMALL = ["racks=1", "workers=2", "steps=2", "compute_ms=1", "host_rate=50"]
 MEASURED = {"tat", "ended", "begun", "compute", "padding", "busy"}  # what no two runs have in common
 SAME = ("model_digest", "final_accuracy", "final_test_loss", "elements", "error_median")
 ADDRESS = "10.77.0.254"
-SCHEDULER = f"tcp://{ADDRESS}:8786"
+SCHEDULER = f"tls://{ADDRESS}:8786"
 
 
 def campaign_file(folder: Path, seeds: int) -> Path:
@@ -63,10 +63,11 @@ class Cluster:
         command("ip", "addr", "add", f"{ADDRESS}/24", "dev", "br0")
         command("ip", "link", "set", "br0", "up")
         self.machines: list[int] = []
+        self.keys = make(folder / "keys").folder
         self.begin_scheduler()
 
     def begin_scheduler(self) -> None:
-        words = [DASK, "scheduler", "--host", ADDRESS, "--port", "8786", "--no-dashboard"]
+        words = [*INALAB, "campaign", "scheduler", "--host", ADDRESS, "--keys", str(self.keys)]
         self.scheduler = subprocess.Popen(words, stdout=self.log, stderr=self.log)
 
     def add_machine(self) -> int:
@@ -77,7 +78,7 @@ class Cluster:
             eventually(lambda: Path("/sys/class/net/eth0").exists())
             command("ip", "addr", "add", f"10.77.0.{number}/24", "dev", "eth0")
             command("ip", "link", "set", "eth0", "up")
-            words = [*INALAB, "campaign", "worker", SCHEDULER, "--cores", str(os.cpu_count())]
+            words = [*INALAB, "campaign", "worker", SCHEDULER, "--cores", str(os.cpu_count()), "--keys", str(self.keys)]
             return subprocess.run(words, stdout=self.log, stderr=self.log, check=False).returncode
 
         own = Path("/proc/self/ns/net").readlink()
@@ -97,7 +98,7 @@ def test_every_result_is_there_once_whatever_dies(tmp_path: Path, monkeypatch: p
         cluster = Cluster(tmp_path)
         first, *_ = [cluster.add_machine() for _ in range(3)]
         sentences = open(tmp_path / "said.log", "w")  # noqa: SIM115
-        words = [*INALAB, "campaign", str(path), "--on", SCHEDULER, "--results", str(results)]
+        words = [*INALAB, "campaign", str(path), "--on", SCHEDULER, "--keys", str(cluster.keys), "--results", str(results)]
         asking = subprocess.Popen(words, stdout=sentences, stderr=sentences)
         eventually(lambda: done(results) >= 8)
         os.kill(first, signal.SIGKILL)
@@ -164,5 +165,7 @@ def test_a_scheduler_that_does_not_answer_is_told(tmp_path: Path) -> None:
     words = [*INALAB, "campaign", str(path), "--results", str(tmp_path), "--on", "tcp://127.0.0.1:9"]
     refused = subprocess.run(words, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
-    assert refused.stderr.startswith("inalab: no Dask scheduler answers at tcp://127.0.0.1:9: start one with `dask scheduler`")
+    assert refused.stderr.startswith(
+        "inalab: no Dask scheduler answers at tcp://127.0.0.1:9: start one with `inalab campaign scheduler`"
+    )
     assert len(refused.stderr.splitlines()) == 1

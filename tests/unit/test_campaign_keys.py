@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -17,6 +18,24 @@ from inalab.testbed.campaign.keys import Keys, make
 from inalab.testbed.campaign.machines import MachinesError
 from inalab.testbed.campaign.scheduler import AbsentError, Scheduler, scheduler_at
 from tests.command_line import inalab
+
+DOCUMENT = Path("docs/how-to/campaigns.md")
+
+
+def test_the_documents_job_for_slurm_starts_a_worker_on_its_cores(tmp_path: Path) -> None:
+    """What it does was tried with Slurm 22.05: two jobs, one of which was cancelled."""
+    lines = DOCUMENT.read_text().split("    #!/bin/bash\n")[1].split("\n\n")[0].splitlines()
+    (tmp_path / "workers.sh").write_text("\n".join(["#!/bin/bash", *(line.removeprefix("    ") for line in lines)]) + "\n")
+    command = tmp_path / ".venv/bin/inalab"
+    command.parent.mkdir(parents=True)
+    command.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    command.chmod(0o755)
+    job = ["bash", "workers.sh", "tls://login:8786"]
+    said = subprocess.run(job, cwd=tmp_path, env={"SLURM_CPUS_PER_TASK": "2"}, capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["campaign", "worker", "tls://login:8786", "--cores", "2"] and not said.stderr
+    assert "--cores" in inalab("campaign", "worker", "--help", env={"COLUMNS": "200"}).stdout
+    assert all(line.startswith(("    #SBATCH --", "    exec ")) for line in lines)
+
 
 # --- keys
 
