@@ -7,12 +7,14 @@ when it dies is run again: results are the campaign's as soon as they arrive, an
 from __future__ import annotations
 
 import time
+import warnings
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any
 
 from distributed import Client, Future, get_worker
 from distributed.comm.core import CommClosedError
+from distributed.versions import VersionMismatchWarning
 
 from inalab.testbed.campaign import machine, one
 from inalab.testbed.campaign.machines import Ended, Event, Gone, MachinesError, Noted, Task
@@ -75,6 +77,7 @@ class DaskMachines:
 
     def _connect(self) -> None:
         self.scheduler.greet()  # says what is wrong, which Dask does not
+        warnings.simplefilter("ignore", VersionMismatchWarning)  # `_take` says it
         self.client = Client(self.scheduler.address, timeout=CONNECTING, set_as_default=False, security=self.scheduler.security())
 
     def slots(self) -> list[str]:
