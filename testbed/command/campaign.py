@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from enum import StrEnum
@@ -189,5 +188,5 @@ def _work(scheduler: Scheduler, slots: Sequence[Sequence[int]]) -> None:
 def _begin(scheduler: Scheduler, cores: Sequence[int]) -> subprocess.Popen[bytes]:
     own = ["taskset", "-c", ",".join(map(str, cores))]
     words = [*DASK, "worker", scheduler.address, *scheduler.words(), *NO_PAGES, "--nworkers", "1", "--nthreads", "1"]
-    words += ["--resources", "trial=1", "--death-timeout", "10", "--local-directory", tempfile.gettempdir()]
+    words += ["--resources", "trial=1", "--death-timeout", "10"]
     return subprocess.Popen([*own, *words], start_new_session=True, preexec_fn=isolation.die_with_parent)  # noqa: PLW1509 (no thread)

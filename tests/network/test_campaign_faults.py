@@ -37,8 +37,9 @@ class Machines:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.address = f"tls://127.0.0.1:{self.port}"
+        dask = {"DASK_TEMPORARY_DIRECTORY": str(folder), "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": TTL}
+        self.environment = os.environ | dask
         self.processes: list[psutil.Popen] = []
-        os.environ["DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL"] = TTL
         self.scheduler = self.begin("scheduler", "scheduler", "--port", str(self.port), "--host", "tls://127.0.0.1")
         self.worker = self.begin("worker", "worker", self.address, "--cores", "1")
 
@@ -46,7 +47,7 @@ class Machines:
         """`inalab campaign WORDS`."""
         command = [*INALAB, "campaign", *words, "--keys", str(self.keys)]
         with open(self.folder / f"{log}.log", "w") as file:
-            self.processes.append(psutil.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True))
+            self.processes.append(psutil.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=self.environment))
         return self.processes[-1]
 
     def campaign(self, log: str, file: Path) -> psutil.Popen:
