@@ -47,11 +47,12 @@ class Action:
 
 @dataclass(eq=False)
 class Function:
-    """A function, with its type parameters bound."""
+    """A function, with its type parameters bound, and the extern objects that it takes."""
 
     name: str
     position: Position
     result: Type
+    objects: list[ExternObject] = field(default_factory=list)
     parameters: list[Variable] = field(default_factory=list)
     body: s.Block | None = None  # None while it is being checked
 

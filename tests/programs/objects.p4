@@ -31,6 +31,13 @@ T exchanged<T>(register<T> kept, in T value) {
     kept.write(1, value);
     return before;
 }
+bit<8> next(register<bit<8>> kept) {
+    bit<8> value;
+    kept.read(value, 0);
+    kept.write(0, value + 1);
+    return value;
+}
+bit<16> pair(in bit<8> high, in bit<8> low) { return high ++ low; }
 control Add(inout headers_t hdr, register<bit<8>> kept, counter counted) {
     action add() {
         kept.read(hdr.probe.before, 0);
@@ -71,6 +78,7 @@ control Work(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         if (hdr.probe.op == 4) { second_own.apply(hdr); }
         if (hdr.probe.op == 5) { hdr.probe.before = exchanged(left, hdr.probe.value); }
         if (hdr.probe.op == 6) { hdr.probe.hashed = exchanged(wide, 8w1 ++ hdr.probe.value); }
+        if (hdr.probe.op == 9) { hdr.probe.hashed = pair(next(left), next(left)); }
         if (hdr.probe.op == 7) { drops.apply(); }
         if (hdr.probe.op == 8) { hash(); log_msg("hashed {}", { hdr.probe }); }
     }

@@ -187,5 +187,5 @@ def endings() -> Scenario:
 def objects() -> Scenario:
     """Registers and counters as arguments, and packets that end before, at, and behind what lookahead needs."""
     packets = [(0, ETHERNET + bytes([0, 7] + [0] * 7) + b"abc\x5d"[:n] + b"more"[: max(n - 4, 0)]) for n in range(9)]
-    packets += [(0, ETHERNET + bytes([op, value] + [0] * 7)) for value in (3, 200, 90) for op in range(1, 9)]
+    packets += [(0, ETHERNET + bytes([op, value] + [0] * 7)) for value in (3, 200, 90) for op in range(1, 10)]
     return Scenario("objects", PROGRAMS / "objects.p4", packets)

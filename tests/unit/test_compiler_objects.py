@@ -50,3 +50,18 @@ def test_in_its_body_an_action_s_name_is_the_extern_s_that_it_hides(tmp_path: Pa
     locals_ = "action mark_to_drop(bit<8> limit) { if (hdr.probe.a > limit) { mark_to_drop(standard); } }"
     with switch(program(tmp_path, "standard.egress_spec = 1; mark_to_drop(5);", locals_)) as running:
         assert [len(ask(running, bytes([a]) + bytes(19))) for a in (5, 6)] == [20, 0]
+
+
+def test_functions_that_change_registers_are_called_from_left_to_right_and_only_where_their_value_is_needed(tmp_path: Path) -> None:
+    outside = "bit<8> next(register<bit<8>> r) { bit<8> v; r.read(v, 0); r.write(0, v + 1); return v; }"
+    outside += " bit<16> pair(in bit<8> first, in bit<8> second) { return first ++ second; }"
+    body = """
+        standard.egress_spec = 1;
+        hdr.probe.wide[31:0] = pair(next(r), next(r)) ++ pair(next(r), next(r));
+        if (hdr.probe.a == 1 && next(r) == 100) { hdr.probe.b = 1; }
+        hdr.probe.a = next(r);
+    """
+    with switch(program(tmp_path, body, "register<bit<8>>(1) r;", outside)) as running:
+        first, second = ask(running, bytes(20)), ask(running, bytes([1]) + bytes(19))
+    assert (first[-4:], first[0]) == (bytes([0, 1, 2, 3]), 4)
+    assert (second[-4:], second[0]) == (bytes([5, 6, 7, 8]), 10)

@@ -357,7 +357,7 @@ def specialized(
         return c.functions[key]
     inner = Scope(scope)
     inner.names.update({name: TypeName(type_) for name, type_ in bindings.items()})
-    made = checked.Function(node.name, node.position, resolve.resolve(c, node.result, inner))
+    made = checked.Function(node.name, node.position, resolve.resolve(c, node.result, inner), list(objects.values()))
     c.functions[key] = made
     body_scope = Scope(inner)
     made.parameters = [parameter(c, p, inner, body_scope) for p in node.parameters if p.name not in objects]

@@ -34,7 +34,7 @@ def _function(c: Context, node: s.Call) -> Value:
         c.emit(text + ";")
         c.emit_all(after)
         return DONE
-    writes = any(p.direction in ("out", "inout") for p in function.parameters)
+    writes = function.objects or any(p.direction in ("out", "inout") for p in function.parameters)
     if not writes and not is_aggregate(function.result):
         return Value(text, function.result)
     kept = expressions.held(c, Value(text, function.result))
