@@ -20,7 +20,8 @@ MAC = 'six bytes with colons between them, such as "08:00:00:00:01:11"'
 LATENCY = 'a number of milliseconds, or text such as "5ms", an hour at most'
 
 FOREIGN = {  # by a key of theirs
-    "topology": "this is a file of P4-utils, not of p4lang/tutorials: boot it with P4-utils, by sudo p4run --config FILE",
+    "topology": "this is a file of P4-utils, not of p4lang/tutorials: boot it by python -m inalab.switches.embedded.p4utils p4run "
+    "--config FILE",
     "targets": "this is a file of p4lang/p4app, not of p4lang/tutorials: boot its folder with p4app, by p4app run FOLDER",
 }
 

@@ -175,7 +175,7 @@ def test_whatever_stands_somewhere_is_taken_or_a_sentence(tmp_path: Path) -> Non
         ('{"hosts": {"h1": 1, "h1": 2}}', 'is not JSON: an object has the key "h1" twice'),
         ('{"links": [["h1", "s1-p1", NaN]]}', "is not JSON: NaN is not a number of JSON"),
         ("[" * 100_000, "is not JSON: it is nested too deeply"),
-        ('{"p4_src": "basic.p4", "topology": {"links": []}}', ": this is a file of P4-utils, not of p4lang/tutorials: boot it with P4-ut"),
+        ('{"p4_src": "basic.p4", "topology": {"links": []}}', ": this is a file of P4-utils, not of p4lang/tutorials: boot it by python"),
         ('{"program": "basic.p4", "targets": {}}', ": this is a file of p4lang/p4app, not of p4lang/tutorials"),
         (None, "cannot read "),
     ],
