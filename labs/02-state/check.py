@@ -1,5 +1,6 @@
 """Lab 2: exact counts, and numbers that wrap around."""
 
+import random
 from collections.abc import Sequence
 
 from scapy.all import ByteField, Ether, IntField, Packet, Raw, ShortField, bind_layers
@@ -14,6 +15,7 @@ lab = Lab("State", language="P4", hours=2, files=["state.p4"])
 HOST, SWITCH = "08:00:00:00:00:01", "08:00:00:00:00:fe"
 TYPE_PROBE = 0x88B5
 COUNT, READ, NUMBER, LATE = 1, 2, 3, 0xFFFFFFFF
+DRAW = random.SystemRandom()  # in each check other flows and numbers: no program can have the answers built in
 
 
 class Probe(Packet):
@@ -68,6 +70,10 @@ def reading(bench: Workbench) -> None:
     for _ in range(2):
         ask(switch, 2, probe(READ, 5), 3, "three packets of flow 5 were counted: reading must say 3, each time")
         ask(switch, 2, probe(READ, 6), 0, "no packet of flow 6 was counted: reading must say 0")
+    flow, times = DRAW.randrange(7, 256), DRAW.randrange(4, 12)
+    for n in range(times):
+        ask(switch, 1, probe(COUNT, flow), n + 1, f"packet {n + 1} of flow {flow} must be answered with that count")
+    ask(switch, 3, probe(READ, flow), times, f"{times} packets of flow {flow} were counted: reading must say {times}")
 
 
 @lab.task("the counts wrap around at 32 bits", points=10)
@@ -104,6 +110,19 @@ def numbered(switch: StudentSwitch, flow: int, numbers: Sequence[tuple[int, int]
         ask(switch, 1, probe(NUMBER, flow, number), missing, f"{about}: number {number} must be answered with {value}")
 
 
+def drawn(due: int, late: bool) -> list[tuple[int, int]]:
+    """Numbers of a flow of which `due` is expected, in order, behind gaps or, some of them, late; and the answers that are due."""
+    numbers = []
+    for _ in range(12):
+        if late and DRAW.random() < 0.3:
+            numbers.append(((due - DRAW.randrange(1, 0x8000)) % (1 << 16), LATE))
+            continue
+        missing = DRAW.choice((0, DRAW.randrange(1, 0x800)))
+        numbers.append(((due + missing) % (1 << 16), missing))
+        due = (due + missing + 1) % (1 << 16)
+    return numbers
+
+
 @lab.task("gaps between numbers are found", points=20)
 def gaps(bench: Workbench) -> None:
     switch = bench.switch()
@@ -111,6 +130,7 @@ def gaps(bench: Workbench) -> None:
     numbered(switch, 1, [(5, 2), (6, 0), (16, 9)], "3 and 4 are missing after 0, 1, 2, and so on")
     numbered(switch, 2, [(3, 3), (4, 0)], "another flow begins at 0, too")
     numbered(switch, 1, [(17, 0)], "the other flow changes nothing in this one")
+    numbered(switch, 6, drawn(0, late=False), "numbers with gaps between them")
 
 
 @lab.task("the numbers wrap around, and late ones are told from gaps", points=15)
@@ -122,3 +142,6 @@ def wrap_around(bench: Workbench) -> None:
     numbered(switch, 4, [(2, 8)], "65530 to 65535, 0 and 1 are missing")
     numbered(switch, 4, [(1, LATE), (65535, LATE), (3, 0)], "a number from before what is expected comes late, and changes nothing")
     numbered(switch, 5, [(32767, 32767), (0, LATE), (65535, 32767)], "a difference below 0x8000 is a gap, any other is late")
+    begin = DRAW.randrange(0xF000, 0x10000)
+    switch.command(f"register_write expected 7 {begin}")
+    numbered(switch, 7, drawn(begin, late=True), f"after {begin - 1}, numbers with gaps between them, and late ones")

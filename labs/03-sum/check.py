@@ -56,8 +56,12 @@ def again(bench: Workbench) -> None:
 def wrap_around(bench: Workbench) -> None:
     switch = started(bench, 2)
     add(switch, 2, [[-1] * 16, [1, 0, -1, 5] * 4], "the lanes are two's complement: -1 and 1 make 0")
+    some = [abs(value) + 1 for value in vector(9)]  # which no program can have built in
+    add(switch, 2, [[-2 * value for value in some], some], "the lanes are two's complement: -2 and 1 make -1")
+    about = "a sum that does not fit into 32 bits wraps around, and does not saturate"
     first, second = [LARGEST, SMALLEST, SMALLEST, LARGEST], [1, -1, SMALLEST, LARGEST]
-    add(switch, 2, [first * 4, second * 4], "a sum that does not fit into 32 bits wraps around, and does not saturate")
+    add(switch, 2, [first * 4, second * 4], about)
+    add(switch, 2, [[LARGEST - value for value in some], [2 * value for value in some]], about)
 
 
 @lab.task("up to sixteen workers, every one of them gets the sum", points=15)

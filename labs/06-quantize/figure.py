@@ -15,8 +15,7 @@ EXPONENTS = list(range(-12, 37, 4))
 
 
 def measure(bench: Workbench) -> dict[str, Any]:
-    module = bench.module()
-    return {"fixed": [trained(module, e) for e in EXPONENTS], "block": trained(module, None), "floats": trained(None, None)}
+    return {"fixed": [trained(bench, e) for e in EXPONENTS], "block": trained(bench, None), "floats": trained(None, None)}
 
 
 def draw(yours: Mapping[str, Any], reference: Mapping[str, Any]) -> Figure:

@@ -1,5 +1,6 @@
 """Lab 7: sums by hosts alone, and what each of their links carries."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,7 +59,17 @@ def run(
                 f"{worker} {n} has a wrong sum: {len(wrong)} of {len(expected)} elements differ",
                 f"The first is element {at}: {values} = {expected[at]:g}, and the worker has {found[at]:g}",
             )
+        expect_traffic(network, f"h{n}", 4 * len(expected) if len(parts) > 1 else 0)
     return network
+
+
+def expect_traffic(network: Network, host: str, octets: int) -> None:
+    """However hosts sum, what a worker has must leave it, and what the others have must reach it before it has finished."""
+    for way, found in (("sends", carried(network, host)[0]), ("receives", network.arrived.get(host, 0))):
+        if found < octets:
+            raise Failure(
+                f"{host} finishes with the sum of tensors of {octets} bytes, and {way} {found}: packets must bring the sum"
+            )
 
 
 def carried(network: Network, host: str) -> tuple[int, int]:
@@ -126,7 +137,8 @@ def right_shares(n: int, k: int) -> list[float]:
 @lab.task("BytePS's shares", points=10)
 def shares(bench: Workbench) -> None:
     module = bench.module()
-    for workers, spares in ((4, 0), (4, 1), (4, 2), (4, 4), (8, 3), (2, 1), (3, 3)):
+    drawn = [(workers, secrets.randbelow(workers)) for workers in (5, 7, 11, 13)]
+    for workers, spares in ((4, 0), (4, 1), (4, 2), (4, 4), (8, 3), (2, 1), (3, 3), *drawn):
         found, right = module.call("shares", workers, spares), right_shares(workers, spares)
         if not isinstance(found, list) or not all(isinstance(share, (int, float)) for share in found):
             raise Failure(f"shares() must return a list of numbers, and returns {type(found).__name__}")

@@ -175,9 +175,19 @@ def run(bench: Workbench, racks: int, workers: int, parts: Sequence[Tensor], los
     try:
         network.run(starts)
         check_sums(network.results, parts)
+        if loss is None:
+            expect_uplinks(network, racks, -(-len(parts[0]) // LANES))
     except Failure as failure:
         raise Failure(str(failure), "\n".join(filter(None, [failure.trace, shown(network.recent)]))) from None
     return network
+
+
+def expect_uplinks(network: Network, racks: int, chunks: int) -> None:
+    """Without loss an uplink carries one vector a chunk each way: where the root alone adds, it carries every worker's."""
+    for rack in range(racks):
+        for source, port, target in ((f"r{rack + 1}", UP, "the root"), ("root", rack + 1, f"r{rack + 1}")):
+            if (found := network.directions[source, port].packets) != chunks:
+                raise Failure(f"{source} sends {found} packets to {target} for {chunks} chunks without loss: one for each is due")
 
 
 @lab.task("two racks sum, also if any one packet is lost", points=10)

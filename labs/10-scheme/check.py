@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 from inalab.testbed.lab import room
 from inalab.testbed.lab.confinement import GIVEN, python
 from inalab.testbed.lab.lab import Failure, Lab, Share, by_degrees
+from inalab.testbed.lab.traffic import Traffic
 from inalab.testbed.lab.workbench import Workbench
 
 lab = Lab("Your own scheme", language="Python", hours=15, files=["scheme.py"], given=["all_reduce.py"], real_trials=True)
@@ -75,10 +76,11 @@ def trial(bench: Workbench, loss: float = 0.0, workers: int = WORKERS, scheme: s
 
 def _trial(bench: Workbench, loss: float, workers: int, scheme: str) -> list[Sum]:
     settings = {"racks": 1, "workers": workers, "loss": loss, "patience": 10}
-    command = ["inalab", "launch", "--scheme", scheme]
-    command += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    command += ["--", str(GIVEN / "all_reduce.py"), *map(str, SIZES)]
-    code, text = room.run(command, bench.submission, LONGEST)
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    script = [str(GIVEN / "all_reduce.py"), *map(str, SIZES)]
+    command = python("inalab.testbed.command.cli", "launch", "--scheme", scheme, *words, "--", *script)
+    traffic = Traffic()
+    code, text = room.run(command, bench.submission, LONGEST, traffic)
     under = f"{workers} workers, {loss:.0%} loss"
     if code:
         raise Failure(f"{under}: the trial fails", text.strip()[-3000:])
@@ -89,12 +91,37 @@ def _trial(bench: Workbench, loss: float, workers: int, scheme: str) -> list[Sum
     for one in sums:
         if one.wrong:
             raise Failure(f"{under}: worker {one.rank} has a wrong sum: {one.wrong} of {one.elements} elements differ")
+    expect_traffic(traffic, workers, under)
     return sums
+
+
+def expect_traffic(traffic: Traffic, workers: int, under: str) -> None:
+    """However a scheme sums, a worker's tensors must leave on its link, and those of the others must come on it.
+
+    Half of it will do: the last look at the counters may be a quarter of a second before the end. There are none where the
+    kernel shows them to nobody.
+    """
+    octets = 4 * sum(SIZES)
+    for rank in range(workers if traffic.carried else 0):
+        received, sent = traffic.carried.get(f"h{rank}-eth0", (0, 0))
+        if min(received, sent) < octets / 2:
+            raise Failure(
+                f"{under}: tensors of {octets} bytes are summed, and the link of worker {rank} carries {sent} bytes from it "
+                f"and {received} to it: the sums must go over the network"
+            )
 
 
 def took(sums: list[Sum]) -> float:
     """Seconds of the large sum: those of the worker that waited longest."""
     return max(one.seconds for one in sums if one.elements == LARGE)
+
+
+def measured(bench: Workbench) -> float:
+    """Seconds of the large sum without loss. Failure if no link is so fast."""
+    seconds, least = took(trial(bench)), 4 * LARGE * 8 / (facts(bench).rate * 1e6)
+    if seconds < least:
+        raise Failure(f"{LARGE} elements take {seconds:.3f} s, and a worker's link takes {least:.3f} s for its own tensor alone")
+    return seconds
 
 
 @lab.task("the file defines a scheme", points=10)
@@ -126,7 +153,7 @@ def very_robust(bench: Workbench) -> None:
 @lab.task("bounded: the bound is one, and it is reached", points=20)
 def bounded(bench: Workbench) -> Share:
     defined(bench)
-    bound, seconds = facts(bench).bound, took(trial(bench))
+    bound, seconds = facts(bench).bound, measured(bench)
     if seconds < 0.95 * bound:
         raise Failure(f"{LARGE} elements take {seconds:.3f} s, and bound() says at least {bound:.3f} s: that is no bound")
     share = by_degrees(seconds / bound, full=1.5, none=4.0)
@@ -136,6 +163,6 @@ def bounded(bench: Workbench) -> Share:
 @lab.task("fast: as a ring, or faster", points=20)
 def fast(bench: Workbench) -> Share:
     ring = 2 * (WORKERS - 1) / WORKERS * LARGE * 4 * 8 * HEADERS / (facts(bench).rate * 1e6)
-    ratio = took(trial(bench)) / ring
+    ratio = measured(bench) / ring
     share = by_degrees(ratio, full=1.5, none=4.0)
     return Share(share, f"{LARGE} elements take {ratio:.2f} times as long as a ring at best; full points up to 1.5, none from 4 on")

@@ -110,7 +110,10 @@ def grade(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER…", help="submissions, one folder each")],
     lab: Which = None,
     out: Annotated[
-        Path | None, typer.Option(help="folder to write: grades.json, and NAME/results.json as Gradescope reads it")
+        Path | None,
+        typer.Option(
+            help="folder to write: grades.json, grades.csv as nbgrader exports it, and NAME/results.json as Gradescope reads it"
+        ),
     ] = None,
     unconfined: Annotated[
         bool, typer.Option("--unconfined", help="grade even where programs cannot be confined: they may read and write your files")
@@ -127,19 +130,23 @@ def grade(
     reports: list[Report] = []
     if out:
         grading.writable(out)
-    for folder in folders:
-        report = grading.graded(folder, lab, unconfined)
-        reports.append(report)
-        if out:  # as they come: grading takes hours, and may end before its end
-            grading.write_gradescope(report, out / grading.name_of(folder, folders))
-            grades = grading.write_grades(reports, out)
-    for table in grading.tables(reports):
-        console.print(table)
-    for folder, report in zip(folders, reports, strict=True):
-        if first := grading.lost(report, grading.name_of(folder, folders)):
+    names = [grading.name_of(folder, folders) for folder in folders]
+    with console.status("") as status:
+        for folder, name in zip(folders, names, strict=True):
+            status.update(styled(f"{len(reports) + 1} of {len(folders)}: {name}"))
+            report = grading.graded(folder, lab, unconfined)
+            reports.append(report)
+            if out:  # as they come: grading takes hours, and may end before its end
+                grading.write_gradescope(report, out / name)
+                grades = grading.write_grades(reports, out)
+                table = grading.write_table(reports, names[: len(reports)], out)
+    for shown in grading.tables(reports):
+        console.print(shown)
+    for name, report in zip(names, reports, strict=True):
+        if first := grading.lost(report, name):
             console.print(styled(first), soft_wrap=True)
     if out:
-        console.print(f"grades: {grades}")
+        console.print(f"grades: {grades}, {table}")
     strange = [o.message for report in reports for o in report.outcomes if not o.most]
     for wording in strange:
         console.print(f"not graded: {wording}")

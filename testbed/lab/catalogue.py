@@ -7,12 +7,13 @@ import re
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+from inalab.testbed.lab import handed_in
 from inalab.testbed.lab.confinement import GIVEN, LABS
 from inalab.testbed.lab.lab import Lab, LabError, Plot
 
@@ -20,7 +21,6 @@ SOLUTIONS = LABS / "solutions"
 LONGEST_NOTE = 10_000  # characters
 NOTE = "lab.toml"  # in a student's folder: which lab it is
 PARTS = ("check", "figure")  # modules of a lab
-ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2", ".7z", ".rar")
 P4_PAGE = "P4.md"  # copied beside the README, which links to it
 
 
@@ -95,47 +95,27 @@ def begin(name: str, folder: Path) -> list[Path]:
 
 
 def named(lab: str | None, folder: Path) -> str:
-    """The lab that a person names, or else the one that a folder is work on. Raises LabError."""
-    if not lab:
-        return lab_of(folder)
-    name = find(lab)
-    if not _has(folder, load(name).files):
-        refuse_elsewhere(folder, load(name).files)
+    """The lab that a person names, or else the one that a folder is work on, and whose files can be read. Raises LabError."""
+    name = find(lab) if lab else lab_of(folder)
+    files = load(name).files
+    if not handed_in.has(folder, files):
+        handed_in.refuse_elsewhere(folder, files)
+    handed_in.refuse_unusual(folder, files)
     return name
-
-
-def refuse_elsewhere(folder: Path, files: Sequence[str]) -> None:
-    """Raise LabError where one of these files is not in a folder, but near: a folder deeper, in an archive, or in another case."""
-    if folder.is_file():
-        unpack = ": unpack it, and name the folder" if folder.name.lower().endswith(ARCHIVES) else ", not a folder"
-        raise LabError(f"{folder} is a{'n archive' if unpack[0] == ':' else ' file'}{unpack}")
-    inside = sorted(folder.iterdir()) if folder.is_dir() else []
-    if deeper := [one for one in inside if one.is_dir() and not one.is_symlink() and _has(one, files)]:
-        raise LabError(f"{folder} has none of {', '.join(files)}: they are in {deeper[0].name}/, so name that folder")
-    if packed := [one for one in inside if one.name.lower().endswith(ARCHIVES)]:
-        raise LabError(f"{folder} has none of {', '.join(files)}, and {packed[0].name}: unpack that")
-    others = {one.name.lower(): one.name for one in inside}
-    if alike := [file for file in files if file.lower() in others]:
-        raise LabError(f"{folder} has {others[alike[0].lower()]}: rename it to {alike[0]}")
-
-
-def _has(folder: Path, files: Sequence[str]) -> bool:
-    return any((folder / file).exists() for file in files)
 
 
 def lab_of(folder: Path) -> str:
     """Which lab a student's folder is work on. Raises LabError."""
     note = folder / NOTE
-    if not _has(folder, [NOTE]):
-        refuse_elsewhere(folder, [NOTE])
+    if not handed_in.has(folder, [NOTE]):
+        handed_in.refuse_elsewhere(folder, [NOTE])
+    handed_in.refuse_unusual(folder, [NOTE])
     if not folder.is_dir():
         raise LabError(f"there is no folder {folder}")
     try:
         if note.exists() and not note.is_file():
             raise LabError(f"{note} cannot be read: it is no file")
-        if note.is_symlink():
-            raise LabError(f"{note} cannot be read: it is a link")
-        with open(note, encoding="utf-8") as opened:
+        with open(note, encoding="utf-8-sig") as opened:
             content: dict[str, Any] = tomllib.loads(opened.read(LONGEST_NOTE))
     except FileNotFoundError:
         raise LabError(

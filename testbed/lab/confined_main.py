@@ -16,7 +16,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from inalab.testbed.lab import messages
+from inalab.testbed.lab import messages, system_calls
 from inalab.testbed.lab.confinement import GIVEN
 from inalab.testbed.lab.host import Host
 
@@ -27,6 +27,7 @@ def main() -> None:
     control = socket.socket(fileno=0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the copies
     resource.setrlimit(resource.RLIMIT_NPROC, (MOST_PROCESSES, MOST_PROCESSES))
+    system_calls.forbid()
     path = Path(sys.argv[1])
     try:
         module = imported(path)

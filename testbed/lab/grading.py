@@ -1,13 +1,16 @@
-"""Grades of many submissions: a table, JSON, and results.json as Gradescope's autograders write it.
+"""Grades of many submissions: a table, JSON, results.json as Gradescope's autograders write it, and CSV as nbgrader exports it.
 
-https://gradescope-autograders.readthedocs.io/en/latest/specs/ describes the fields of results.json.
+https://gradescope-autograders.readthedocs.io/en/latest/specs/ describes the fields of results.json, and
+https://nbgrader.readthedocs.io/en/stable/user_guide/managing_the_database.html the export of grades.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,10 +18,14 @@ from typing import Any
 from rich.table import Table
 
 from inalab.testbed.lab import catalogue
-from inalab.testbed.lab.check import check
+from inalab.testbed.lab.check import check, printable
 from inalab.testbed.lab.lab import LabError, Outcome, Report
 
-GRADES = "grades.json"
+GRADES, TABLE = "grades.json", "grades.csv"
+COLUMNS = ["assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email"]  # of nbgrader's export
+SCORES = ["raw_score", "late_submission_penalty", "score", "max_score"]
+TIMESTAMP = "timestamp.txt"  # in a submission that nbgrader has collected: when it was handed in
+LONGEST_TIMESTAMP = 64  # characters
 LONGEST_NAME, LONGEST_REASON = 24, 160  # characters that are shown
 
 
@@ -86,10 +93,23 @@ def _text(outcome: Outcome) -> str:
 
 
 def name_of(folder: Path, folders: Sequence[Path]) -> str:
-    """What a submission's results are kept under: its folder's name, or its path where that is another's, too, or GRADES."""
-    name = folder.resolve().name
-    same = [f for f in folders if f.resolve().name == name]
-    return name if len(same) == 1 and name != GRADES else "_".join(folder.resolve().parts[1:])
+    """What a submission's results are kept under: its folder's name where that is no other's, else what tells its path from theirs.
+
+    Of submitted/anna/05-loss and submitted/ben/05-loss, as nbgrader lays them out, this is anna and ben.
+    """
+    paths = {path: path.parts[1:] for path in (f.resolve() for f in folders)}
+    own = folder.resolve()
+    ends = {path: parts[_common(paths.values(), 1) : len(parts) - _common(paths.values(), -1)] for path, parts in paths.items()}
+    for names in ({path: path.name for path in paths}, {path: "_".join(end) for path, end in ends.items()}):
+        if list(names.values()).count(names[own]) == 1 and names[own] not in ("", GRADES, TABLE):
+            return names[own]
+    return "_".join(own.parts[1:])
+
+
+def _common(paths: Iterable[tuple[str, ...]], step: int) -> int:
+    """How many parts all of these paths have in common, from the begin (1) or the end (-1); of one path, none."""
+    columns = list(zip(*(path[::step] for path in paths), strict=False))
+    return next((n for n, parts in enumerate(columns) if len(set(parts)) > 1), 0)
 
 
 def writable(folder: Path) -> None:
@@ -104,18 +124,43 @@ def writable(folder: Path) -> None:
 
 def write_gradescope(report: Report, folder: Path) -> Path:
     """Write a submission's results.json into a folder."""
-    return _write(folder / "results.json", gradescope(report))
+    return _write_json(folder / "results.json", gradescope(report))
 
 
 def write_grades(reports: Sequence[Report], folder: Path) -> Path:
     """Write grades.json: all reports, with every outcome."""
-    return _write(folder / GRADES, [asdict(r) | {"points": r.points, "most": r.most} for r in reports])
+    return _write_json(folder / GRADES, [asdict(r) | {"points": r.points, "most": r.most} for r in reports])
 
 
-def _write(path: Path, content: Any) -> Path:
+def write_table(reports: Sequence[Report], names: Sequence[str], folder: Path) -> Path:
+    """Write grades.csv: a row a submission, in the columns of nbgrader's export. What was not graded has no row."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow([*COLUMNS, *SCORES])
+    for report, name in zip(reports, names, strict=True):
+        if report.most:
+            about = [report.lab, "", handed_in_at(Path(report.submission)), printable(name), "", "", ""]
+            rows.writerow([*about, report.points, 0.0, report.points, report.most])
+    return _write(folder / TABLE, text.getvalue())
+
+
+def handed_in_at(folder: Path) -> str:
+    """What nbgrader has noted, or nothing."""
+    note = folder / TIMESTAMP
+    if note.is_symlink() or not note.is_file():
+        return ""
+    with open(note, encoding="utf-8", errors="replace") as opened:
+        return printable(opened.read(LONGEST_TIMESTAMP).strip())
+
+
+def _write_json(path: Path, content: Any) -> Path:
+    return _write(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def _write(path: Path, text: str) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise LabError(f"{path} cannot be written: {error.strerror}") from None
     return path

@@ -86,6 +86,7 @@ class Network:
     directions: dict[tuple[str, int], Direction] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
     finished: dict[str, float] = field(default_factory=dict)
+    arrived: dict[str, int] = field(default_factory=dict)  # bytes at each host until it finishes
     now: float = 0.0
     packets: int = 0
     lost: int = 0
@@ -174,6 +175,8 @@ class Network:
             for port, packet in self.switches[direction.target].send(direction.port, data):
                 self._send(direction.target, port, packet)
         else:
+            if direction.target not in self.finished:
+                self.arrived[direction.target] = self.arrived.get(direction.target, 0) + len(data)
             self._take(direction.target, self.hosts[direction.target].receive(self.now, data))
 
     def _take(self, name: str, calls: Sequence[tuple[str, Any]]) -> None:

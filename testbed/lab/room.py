@@ -24,6 +24,7 @@ from inalab.hosts import cores
 from inalab.testbed.lab import guard
 from inalab.testbed.lab.confinement import GIVEN, LABS, ROOT, SUBMISSION, readable, system_folders
 from inalab.testbed.lab.lab import Failure
+from inalab.testbed.lab.traffic import Traffic
 from inalab.topologies import isolation
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -112,10 +113,10 @@ def _furnish(submission: Path) -> None:
     isolation.check(_libc.umount2(b"/old", MNT_DETACH), "umount")
 
 
-def run(command: Sequence[str], submission: Path, seconds: float) -> tuple[int, str]:
+def run(command: Sequence[str], submission: Path, seconds: float, traffic: Traffic | None = None) -> tuple[int, str]:
     """Run a command; its exit code and output. What it writes to files is in memory, and gone with the room.
 
-    Failure if it takes longer than `seconds`, or more than its processes may have together.
+    `traffic` looks at its links meanwhile. Failure if it takes longer than `seconds`, or more than its processes may have together.
     """
     written = tempfile.TemporaryFile()  # noqa: SIM115 (a file without a name, which nothing inside can replace)
     environment = {
@@ -133,7 +134,7 @@ def run(command: Sequence[str], submission: Path, seconds: float) -> tuple[int, 
         _furnish(submission)
         os.execvpe(LIMITED[0], [*LIMITED, *WITHOUT_POWER, *command], environment)
 
-    ended = _await(isolation.start(inside, as_user=True), seconds)
+    ended = _await(isolation.start(inside, as_user=True), seconds, traffic)
     written.seek(0)
     text = written.read(MOST_OUTPUT).decode(errors="replace")
     written.close()
@@ -142,7 +143,7 @@ def run(command: Sequence[str], submission: Path, seconds: float) -> tuple[int, 
     return ended, text
 
 
-def _await(pid: int, seconds: float) -> int | str:
+def _await(pid: int, seconds: float, traffic: Traffic | None) -> int | str:
     """The exit code, or why the process was ended with all that it began."""
     deadline, wording = time.monotonic() + seconds, None
     while not wording:
@@ -150,6 +151,8 @@ def _await(pid: int, seconds: float) -> int | str:
         if done:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.25)
+        if traffic:
+            traffic.look()
         if over := guard.excess():
             wording = f"the trial's processes {over}"
         elif time.monotonic() > deadline:

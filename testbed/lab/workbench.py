@@ -62,9 +62,9 @@ class Workbench:
         self.switches.append(made)
         return made
 
-    def module(self, file: str | None = None) -> StudentModule:
-        """A Python file of the submission, imported once a task."""
-        return self._imported(self.submission, file)
+    def module(self, file: str | None = None, label: str = "") -> StudentModule:
+        """A Python file of the submission, imported once a task and `label`; each label has a confinement of its own."""
+        return self._imported(self.submission, file, label)
 
     def host(self, name: str, label: str, file: str | None = None) -> StudentHost:
         """A host of a network, of the class `name`; `label` tells it from others in messages.
