@@ -183,6 +183,44 @@ def test_a_task_ends_in_time_however_many_packets_a_switch_takes_long_for(dishon
             made.send(0, bytes(60))
 
 
+# --- from one confinement to another
+
+
+def test_calls_that_lead_from_one_confinement_to_another_fail(tmp_path: Path) -> None:
+    """Hosts see the same read-only files, and run in one session of one kernel."""
+    code = """
+import ctypes, fcntl, os, platform
+def work():
+    file, libc = os.open(__file__, os.O_RDONLY), ctypes.CDLL(None, use_errno=True)
+    lock = bytes(64)
+    def system(name, *words):
+        numbers = {"keyctl": (250, 219), "add_key": (248, 217), "io_setup": (206, 0), "io_uring_setup": (425, 425)}[name]
+        if libc.syscall(numbers[platform.machine() == "aarch64"], *words) < 0:
+            raise OSError(ctypes.get_errno(), name)
+    tried = {
+        "flock": lambda: fcntl.flock(file, fcntl.LOCK_SH),
+        "lockf": lambda: fcntl.lockf(file, fcntl.LOCK_SH),
+        "asking for a lock": lambda: fcntl.fcntl(file, fcntl.F_GETLK, lock),
+        "an open file's lock": lambda: fcntl.fcntl(file, 37, lock),
+        "lease": lambda: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK),
+        "watch": lambda: libc.inotify_init1(0) < 0 and (_ for _ in ()).throw(OSError(ctypes.get_errno(), "")),
+        "key": lambda: system("add_key", b"user", b"sum", b"1", 1, -3),
+        "keys": lambda: system("keyctl", 0, -3, 0),
+        "contexts": lambda: system("io_setup", 3, ctypes.byref(ctypes.c_ulong())),
+        "rings": lambda: system("io_uring_setup", 1, bytes(120)),
+        "allowed": lambda: fcntl.fcntl(file, fcntl.F_GETFD),
+    }
+    found = {}
+    for name, call in tried.items():
+        try:
+            call()
+        except OSError as error:
+            found[name] = error.errno
+    return [sorted(set(tried) - set(found)), sorted(set(found.values())), os.listdir("/proc/sys")]
+"""
+    assert calls(tmp_path, code).message == "[['allowed'], [1], []]"
+
+
 # --- more than there is
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -144,9 +145,15 @@ def test_a_starter_is_copied_with_what_is_given_and_nothing_is_overwritten(tmp_p
     lab = {"README.md", "P4.md", "lab.toml", "topology.json", "s1-commands.txt"}
     assert files == lab | {"pool.p4", "worker.py", "headers.p4", "wire.py"}
     assert catalogue.lab_of(folder) == "04-window"
-    assert "](../" not in (folder / "README.md").read_text()
     with pytest.raises(LabError, match="exists and is not empty"):
         catalogue.begin("04-window", folder)
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_links_of_a_copied_readme_lead_to_files_beside_it(name: str, tmp_path: Path) -> None:
+    catalogue.begin(name, tmp_path / "work")
+    for link in re.findall(r"\]\(([^)#]+)", (tmp_path / "work/README.md").read_text()):
+        assert link.startswith("https://") or (tmp_path / "work" / link).is_file(), link
 
 
 @pytest.mark.parametrize(
