@@ -91,7 +91,8 @@ def _trial(bench: Workbench, loss: float, workers: int, scheme: str) -> list[Sum
     for one in sums:
         if one.wrong:
             raise Failure(f"{under}: worker {one.rank} has a wrong sum: {one.wrong} of {one.elements} elements differ")
-    expect_traffic(traffic, workers, under)
+    if scheme == YOURS:
+        expect_traffic(traffic, workers, under)
     return sums
 
 

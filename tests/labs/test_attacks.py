@@ -374,7 +374,9 @@ def shares(workers, spares):
     return [float("nan")] * (workers + spares)
 """
     (folder / "allreduce.py").write_text(f"{code}\n{known}")
-    assert sum(o.points for o in graded(folder, "07-without")) == 0
+    outcomes = graded(folder, "07-without")
+    assert sum(o.points for o in outcomes) == 0
+    assert "has a wrong sum" in outcomes[0].message  # and not only that nothing was sent
 
 
 def test_no_lab_is_graded_that_is_none(tmp_path: Path) -> None:
