@@ -102,6 +102,7 @@ def test_the_bits_beyond_a_prefix_or_mask_do_not_count(tables: OfflineSwitch) ->
         ("by_range set_third 1->5 2 => 1 3", "by_range nothing 1->5 2 => 3", "by_range nothing 1->6 2 => 3"),
         ("exactly add 1 2 => 1", "exactly nothing 1 2 =>", "exactly nothing 2 1 =>"),
         ("by_prefix set_result 1.0.0.0/8 => 1", "by_prefix nothing 1.0.0.0/8 =>", "by_prefix nothing 1.0.0.0/9 =>"),
+        ("exactly add 0b1010 0O17 => 1", "exactly nothing 0XA 15 =>", "exactly nothing 0b1011 0o17 =>"),
     ],
 )
 def test_an_entry_is_there_once(tables: OfflineSwitch, first: str, same: str, other: str) -> None:

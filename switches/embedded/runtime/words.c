@@ -31,15 +31,22 @@ static bool parse_bytes(const char *text, unsigned count, char separator, uint8_
     return true;
 }
 
-// decimal or 0x… of any width, aa:bb:cc:dd:ee:ff for 48 bits, an IPv4 address for 32, an IPv6 address for 128
+// a number's base, whose prefix is passed over
+static unsigned base_of(const char **text) {
+    static const struct { char letter; unsigned base; } prefixes[] = {{'x', 16}, {'b', 2}, {'o', 8}};
+    for (unsigned i = 0; (*text)[0] == '0' && i < sizeof prefixes / sizeof *prefixes; i++)
+        if (tolower((unsigned char)(*text)[1]) == prefixes[i].letter) return *text += 2, prefixes[i].base;
+    return 10;
+}
+
+// decimal, 0x…, 0b… or 0o… of any width, aa:bb:cc:dd:ee:ff for 48 bits, an IPv4 address for 32, an IPv6 address for 128
 bool parse_number(const char *text, unsigned width, uint8_t *bytes) {
     unsigned size = (width + 7) / 8;
     memset(bytes, 0, size);
     if (width == 32 && strchr(text, '.')) return inet_pton(AF_INET, text, bytes) == 1;
     if (width == 48 && strchr(text, ':')) return parse_bytes(text, 6, ':', bytes);
     if (width == 128 && strchr(text, ':')) return inet_pton(AF_INET6, text, bytes) == 1;
-    unsigned base = 10;
-    if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) base = 16, text += 2;
+    unsigned base = base_of(&text);
     if (!*text) return false;
     for (; *text; text++) {
         unsigned digit = (unsigned)(isdigit((unsigned char)*text) ? *text - '0' : tolower((unsigned char)*text) - 'a' + 10);
