@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .control import ControlError
 from .embedded.build import build
 from .embedded.errors import CompileError
-from .embedded.offline import OfflineSwitch
+from .embedded.offline import Batches, OfflineSwitch
 
 HIGHEST_PRIORITY = 10_000  # a case's larger numbers go first, simple_switch's smaller ones
 DIGIT_BITS = {"0x": 4, "0b": 1, "0o": 3}
@@ -31,7 +31,26 @@ class StfError(Exception):
     """A case that is wrong, or that the switch has not passed; str() is one line."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class Entry:
+    """A table's entry, or with no `keys` its default action; names may be the ends of names."""
+
+    table: str
+    priority: int | None
+    keys: dict[str, str] | None
+    action: str
+    arguments: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A packet that arrives at a port."""
+
+    port: int
+    packet: bytes
+
+
+@dataclass(frozen=True)
 class Expected:
     """A packet: hexadecimal digits, * for any. An `exact` one ends there; another may go on."""
 
@@ -48,40 +67,98 @@ class Expected:
 
 @dataclass
 class Case:
-    """What a file says, line by line, and which packets it expects at which port; None for any number of any packets."""
+    """What a file says, line by line (a str is a command), and which packets it expects at which port."""
 
-    statements: list[tuple[int, list[str]]]
+    statements: list[tuple[int, Entry | Arrival | str]] = field(default_factory=list)
     ports: set[int] = field(default_factory=set)
-    expected: dict[int, list[Expected] | None] = field(default_factory=dict)
+    expected: dict[int, list[Expected]] = field(default_factory=dict)
+
+
+# --- reading a case
 
 
 def read_case(path: Path) -> Case:
     """Raises StfError for a line that says nothing that is known."""
-    case = Case([])
+    case = Case()
     for number, text in enumerate(path.read_text().splitlines(), 1):
-        words = text.partition("#")[0].split()
-        if not words:
-            continue
-        what = words[0] = words[0].lower()
-        if what in ("packet", "expect"):
-            if len(words) < 2 or not words[1].isdigit():
-                raise StfError(f"{path}:{number}: {what} needs the number of a port")
-            case.ports.add(int(words[1]))
-        if what == "expect":
-            _expect(case, number, int(words[1]), "".join(words[2:]).upper())
-        elif what in ("packet", "add", "setdefault", *COMMANDS):
-            case.statements.append((number, words))
-        elif what not in ("wait", "no_packet"):
-            raise StfError(f"{path}:{number}: {what} is not supported")
+        try:
+            _read(case, number, text)
+        except StfError as error:
+            raise StfError(f"{path}:{number}: {error}") from None
     return case
 
 
-def _expect(case: Case, line: int, port: int, digits: str) -> None:
-    packets = case.expected.setdefault(port, [])
-    if not digits:
-        case.expected[port] = None
-    elif packets is not None:
-        packets.append(Expected(line, digits.rstrip("$"), digits.endswith("$")))
+def _read(case: Case, line: int, text: str) -> None:
+    text = re.sub(r'("[^"]*")|#.*', r"\1", text)  # a name in quotes may have any character
+    what, *rest = text.split() or [""]
+    what = what.lower()
+    if what in ("packet", "expect"):
+        if not rest or not rest[0].isdecimal():
+            raise StfError(f"{what} needs the number of a port")
+        port, digits = int(rest[0]), "".join(rest[1:]).upper()
+        case.ports.add(port)
+        if what == "packet":
+            case.statements.append((line, Arrival(port, _packet(digits))))
+        elif re.fullmatch(r"[0-9A-F*]*\$?", digits):
+            case.expected.setdefault(port, []).append(Expected(line, digits.rstrip("$"), digits.endswith("$")))
+        else:
+            raise StfError(f"{digits} is no packet: write hexadecimal digits, * for any, and $ at its end")
+    elif what in ("add", "setdefault"):
+        case.statements.append((line, _entry(text, default=what == "setdefault")))
+    elif what in COMMANDS:
+        case.statements.append((line, " ".join([what, *rest])))
+    elif what not in ("", "wait"):
+        raise StfError(f"{what} is not supported")
+
+
+def _packet(digits: str) -> bytes:
+    try:
+        return bytes.fromhex(digits)
+    except ValueError:
+        raise StfError(f"{digits} is no packet: write two hexadecimal digits for each byte") from None
+
+
+WORD = r'("[^"]+"|[^\s":(),=]+)'
+PAIR = re.compile(rf"\s*{WORD}\s*:\s*{WORD}")
+CALL = re.compile(rf"\s*{WORD}\s*\(([^()]*)\)\s*(?:=\s*\w+\s*)?$")
+TABLE = re.compile(rf"\s*\w+\s+{WORD}(?:\s+(\d+)(?=\s))?")
+
+
+def _entry(text: str, default: bool) -> Entry:
+    """An entry from [add] table [priority] key:value … action(parameter:value, …) [= name]."""
+    table = TABLE.match(text)
+    if table is None:
+        raise StfError(f"{text.split(maxsplit=1)[0]} needs a table")
+    keys, at = list[tuple[str, str]](), table.end()
+    while pair := PAIR.match(text, at):
+        keys.append((_unquoted(pair[1]), pair[2]))
+        at = pair.end()
+    call = CALL.match(text, at)
+    if call is None or (default and (keys or table[2])):
+        raise StfError(f"{text[at:].strip()!r} is no action: write name(parameter:value)")
+    arguments = list[tuple[str, str]]()
+    for argument in call[2].split(",") if call[2].strip() else ():
+        pair = PAIR.fullmatch(argument.rstrip())
+        if pair is None:
+            raise StfError(f"{argument.strip()!r} is no argument: write parameter:value")
+        arguments.append((_unquoted(pair[1]), pair[2]))
+    priority = None if table[2] is None else int(table[2])
+    return Entry(
+        _unquoted(table[1]), priority, None if default else _once(keys, "key"), _unquoted(call[1]), _once(arguments, "parameter")
+    )
+
+
+def _once(pairs: list[tuple[str, str]], what: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in found:
+            raise StfError(f"{what} {name} is given twice")
+        found[name] = value
+    return found
+
+
+def _unquoted(name: str) -> str:
+    return name.strip('"')
 
 
 # --- tables
@@ -96,14 +173,14 @@ class TableInfo:
     actions: dict[str, list[str]]
 
 
-def table_info(switch: OfflineSwitch, table: str) -> TableInfo:
+def table_info(switch: Batches, table: str) -> TableInfo:
     head, *actions = switch.command(f"table_info {table}").splitlines()
     name, _, rest = head.partition(" ")
-    keys = dict(re.findall(r"([^\s,=]+)\((\w+), \d+\)", rest))
+    keys = dict(re.findall(r"(?:^|,\s)(.+?)\((\w+), \d+\)", rest.partition("mk=")[2]))
     return TableInfo(name, keys, {a.partition(" ")[0]: re.findall(r"(\w+)\(\d+\)", a.partition(" ")[2]) for a in actions})
 
 
-def _named(name: str, known: dict[str, object] | dict[str, str] | dict[str, list[str]], what: str) -> str:
+def _named(name: str, known: Collection[str], what: str) -> str:
     """The full name of what is named by an end of it."""
     name = re.sub(r"\$(\d+)", r"[\1]", name)
     found = [k for k in known if k == name] or [
@@ -132,63 +209,54 @@ def _key(value: str, kind: str) -> str:
 
 
 ANY = {"ternary": "0&&&0", "lpm": "0/0", "range": "0->0", "optional": "0&&&0"}  # what a key is that is not given
-CALL = re.compile(r"([\w.$]+)\s*\((.*)\)\s*(?:=\s*\w+)?$")
 
 
-def _action(text: str, info: TableInfo) -> tuple[str, list[str]]:
-    """An action and its arguments in order, from name(parameter:value, …)."""
-    match = CALL.match(text)
-    if match is None:
-        raise StfError(f"{text!r} is no action: write name(parameter:value)")
-    name = _named(match[1], info.actions, "action")
-    given = dict(pair.split(":") for pair in match[2].replace(" ", "").split(",") if ":" in pair)
-    if set(given) != set(info.actions[name]):
-        raise StfError(f"{name} takes {', '.join(info.actions[name]) or 'no parameters'}")
-    return name, [given[p] for p in info.actions[name]]
-
-
-def command(switch: OfflineSwitch, words: list[str]) -> str:
+def command(switch: Batches, entry: Entry) -> str:
     """A statement about a table as a command of simple_switch_CLI."""
-    info = table_info(switch, words[1])
-    if words[0] == "setdefault":
-        name, arguments = _action(" ".join(words[2:]), info)
-        return " ".join(["table_set_default", info.name, name, *arguments])
-    at = 2
-    priority = ""
-    if words[at].isdigit():
-        priority, at = str(HIGHEST_PRIORITY - int(words[at])), at + 1
+    info = table_info(switch, entry.table)
+    action = _named(entry.action, info.actions, "action")
+    parameters = info.actions[action]
+    if set(entry.arguments) != set(parameters):
+        raise StfError(f"{action} takes {', '.join(parameters) or 'no parameters'}")
+    arguments = [entry.arguments[p] for p in parameters]
+    if entry.keys is None:
+        return " ".join(["table_set_default", info.name, action, *arguments])
     keys = {name: ANY.get(kind, "0") for name, kind in info.keys.items()}
-    while at < len(words) and "(" not in words[at]:
-        field_, _, value = words[at].partition(":")
-        name = _named(field_, info.keys, "key")
-        keys[name] = _key(value, info.keys[name])
-        at += 1
-    name, arguments = _action(" ".join(words[at:]), info)
-    if not priority and set(info.keys.values()) & {"ternary", "range", "optional"}:
-        priority = str(HIGHEST_PRIORITY)
-    return " ".join(["table_add", info.name, name, *keys.values(), "=>", *arguments, *([priority] if priority else [])])
+    for name, value in entry.keys.items():
+        full = _named(name, info.keys, "key")
+        keys[full] = _key(value, info.keys[full])
+    return " ".join(["table_add", info.name, action, *keys.values(), "=>", *arguments, *_priority(entry, info)])
+
+
+def _priority(entry: Entry, info: TableInfo) -> list[str]:
+    """What simple_switch_CLI takes after an entry's arguments. Where entries have no priorities, one is of no use."""
+    if not set(info.keys.values()) & {"ternary", "range", "optional"}:
+        return []
+    if entry.priority is None:
+        raise StfError(f"an entry of {info.name} needs a priority: write it before the keys")
+    if entry.priority > HIGHEST_PRIORITY:
+        raise StfError(f"priority {entry.priority} is higher than {HIGHEST_PRIORITY}")
+    return [str(HIGHEST_PRIORITY - entry.priority)]
 
 
 # --- running a case
 
 
-def run(case: Case, switch: OfflineSwitch) -> Iterator[str]:
+def run(case: Case, switch: Batches) -> Iterator[str]:
     """Play a case; yields what is not as it expects."""
     sent: dict[int, list[bytes]] = {port: [] for port in case.ports}
-    for number, words in case.statements:
+    for line, what in case.statements:
         try:
-            if words[0] == "packet":
-                for port, packet in switch.send(int(words[1]), bytes.fromhex("".join(words[2:]))):
+            if isinstance(what, Arrival):
+                for port, packet in switch.send(what.port, what.packet):
                     if port in sent:  # no other port has an interface
                         sent[port].append(packet)
             else:
-                switch.command(command(switch, words) if words[0] in ("add", "setdefault") else " ".join(words))
+                switch.command(command(switch, what) if isinstance(what, Entry) else what)
         except (ControlError, StfError, ValueError) as error:
-            raise StfError(f"line {number}: {error}") from None
+            raise StfError(f"line {line}: {error}") from None
     for port, packets in sent.items():
-        expected = case.expected.get(port, [])
-        if expected is not None:
-            yield from _compare(port, expected, packets)
+        yield from _compare(port, case.expected.get(port, []), packets)
 
 
 def _compare(port: int, expected: list[Expected], packets: list[bytes]) -> Iterator[str]:
