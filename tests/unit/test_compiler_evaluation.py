@@ -140,6 +140,10 @@ CASES: dict[str, tuple[dict[str, str], bytes]] = {
         {"outside": "bit<8> less(in bit<8> u, in bit<8> v) { return u - v; }", "body": "hdr.probe.a = less(v = 2, u = 9);"},
         b"\x07\x00\x00",
     ),
+    "an extern's arguments by v1model's names": (
+        {"body": "hash(max = 16w1000, base = 16w7, data = { hdr.probe.b }, algo = HashAlgorithm.identity, result = hdr.probe.b);"},
+        b"\x00\x00\x07",
+    ),
     "a default value of a parameter": (
         {"outside": "bit<8> less(in bit<8> u, in bit<8> v = 3) { return u - v; }", "body": "hdr.probe.a = less(9);"},
         b"\x06\x00\x00",

@@ -49,6 +49,7 @@ PLACES = {
     },
     "@field_list": {"before": '#define METADATA_FIELDS @field_list("{}") bit<8> kept;'},
     "another annotation": {"locals_": '@other("{}", x = 1) action x() {{}}', "body": "x();"},
+    "an annotation with types": {"locals_": '@other("{}", bit<32>, string) action x() {{}}', "body": "x();"},
     "log_msg": {"body": 'log_msg("{}");'},
     "log_msg with a value": {"body": 'log_msg("{}", {{ hdr.probe.a }});'},
     "a string elsewhere": {"body": 'hdr.probe.a = "{}";'},

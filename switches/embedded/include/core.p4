@@ -15,20 +15,20 @@ error {
 match_kind { exact, ternary, lpm }
 
 extern packet_in {
-    void extract<T>(out T header_);
-    void extract<T>(out T header_, in bit<32> bits_of_varbit);
+    void extract<T>(out T hdr);
+    void extract<T>(out T variableSizeHeader, in bit<32> variableFieldSizeInBits);
     T lookahead<T>();
-    void advance(in bit<32> bits);
+    void advance(in bit<32> sizeInBits);
     bit<32> length();
 }
 
 extern packet_out {
-    void emit<T>(in T data);
+    void emit<T>(in T hdr);
 }
 
-extern void verify(in bool condition, in error failure);
-extern bool static_assert(bool condition, string message);
-extern bool static_assert(bool condition);
+extern void verify(in bool check, in error toSignal);
+extern bool static_assert(bool check, string message);
+extern bool static_assert(bool check);
 
 action NoAction() {}
 

@@ -40,31 +40,31 @@ enum CloneType { I2E, E2E }
 
 #if V1MODEL_VERSION >= 20200408
 extern register<T, I> {
-    register(bit<32> cells);
-    void read(out T value, in I index);
+    register(bit<32> size);
+    void read(out T result, in I index);
     void write(in I index, in T value);
 }
 extern counter<I> {
-    counter(bit<32> cells, CounterType type);
+    counter(bit<32> size, CounterType type);
     void count(in I index);
 }
 extern meter<I> {
-    meter(bit<32> cells, MeterType type);
-    void execute_meter<T>(in I index, out T color);
+    meter(bit<32> size, MeterType type);
+    void execute_meter<T>(in I index, out T result);
 }
 #else
 extern register<T> {
-    register(bit<32> cells);
-    void read(out T value, in bit<32> index);
+    register(bit<32> size);
+    void read(out T result, in bit<32> index);
     void write(in bit<32> index, in T value);
 }
 extern counter {
-    counter(bit<32> cells, CounterType type);
+    counter(bit<32> size, CounterType type);
     void count(in bit<32> index);
 }
 extern meter {
-    meter(bit<32> cells, MeterType type);
-    void execute_meter<T>(in bit<32> index, out T color);
+    meter(bit<32> size, MeterType type);
+    void execute_meter<T>(in bit<32> index, out T result);
 }
 #endif
 extern direct_counter {
@@ -73,35 +73,35 @@ extern direct_counter {
 }
 extern direct_meter<T> {
     direct_meter(MeterType type);
-    void read(out T color);
+    void read(out T result);
 }
 extern action_profile {
     action_profile(bit<32> size);
 }
 extern action_selector {
-    action_selector(HashAlgorithm algorithm, bit<32> size, bit<32> width);
+    action_selector(HashAlgorithm algorithm, bit<32> size, bit<32> outputWidth);
 }
 
-extern void mark_to_drop(inout standard_metadata_t standard);
-extern void random<T>(out T result, in T low, in T high);
-extern void hash<O, T, D, M>(out O result, in HashAlgorithm algorithm, in T base, in D data, in M most);
+extern void mark_to_drop(inout standard_metadata_t standard_metadata);
+extern void random<T>(out T result, in T lo, in T hi);
+extern void hash<O, T, D, M>(out O result, in HashAlgorithm algo, in T base, in D data, in M max);
 extern void digest<T>(in bit<32> receiver, in T data);
-extern void verify_checksum<T, O>(in bool condition, in T data, in O checksum, HashAlgorithm algorithm);
-extern void update_checksum<T, O>(in bool condition, in T data, inout O checksum, HashAlgorithm algorithm);
-extern void verify_checksum_with_payload<T, O>(in bool condition, in T data, in O checksum, HashAlgorithm algorithm);
-extern void update_checksum_with_payload<T, O>(in bool condition, in T data, inout O checksum, HashAlgorithm algorithm);
+extern void verify_checksum<T, O>(in bool condition, in T data, in O checksum, HashAlgorithm algo);
+extern void update_checksum<T, O>(in bool condition, in T data, inout O checksum, HashAlgorithm algo);
+extern void verify_checksum_with_payload<T, O>(in bool condition, in T data, in O checksum, HashAlgorithm algo);
+extern void update_checksum_with_payload<T, O>(in bool condition, in T data, inout O checksum, HashAlgorithm algo);
 extern void clone(in CloneType type, in bit<32> session);
 extern void clone3<T>(in CloneType type, in bit<32> session, in T data);
-extern void clone_preserving_field_list(in CloneType type, in bit<32> session, bit<8> list);
+extern void clone_preserving_field_list(in CloneType type, in bit<32> session, bit<8> index);
 extern void resubmit<T>(in T data);
-extern void resubmit_preserving_field_list(bit<8> list);
+extern void resubmit_preserving_field_list(bit<8> index);
 extern void recirculate<T>(in T data);
-extern void recirculate_preserving_field_list(bit<8> list);
-extern void truncate(in bit<32> bytes);
-extern void assert(in bool condition);
-extern void assume(in bool condition);
-extern void log_msg(string message);
-extern void log_msg<T>(string message, in T data);
+extern void recirculate_preserving_field_list(bit<8> index);
+extern void truncate(in bit<32> length);
+extern void assert(in bool check);
+extern void assume(in bool check);
+extern void log_msg(string msg);
+extern void log_msg<T>(string msg, in T data);
 
 parser Parser<H, M>(packet_in packet, out H headers, inout M metadata, inout standard_metadata_t standard);
 control VerifyChecksum<H, M>(inout H headers, inout M metadata);
