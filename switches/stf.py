@@ -78,13 +78,18 @@ class Case:
 
 
 def read_case(path: Path) -> Case:
-    """Raises StfError for a line that says nothing that is known."""
+    """See `parse_case`."""
+    return parse_case(path.read_text(), str(path))
+
+
+def parse_case(text: str, name: str) -> Case:
+    """Raises StfError for a line that says nothing that is known; it begins with `name`, and the line's number."""
     case = Case()
-    for number, text in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         try:
-            _read(case, number, text)
+            _read(case, number, line)
         except StfError as error:
-            raise StfError(f"{path}:{number}: {error}") from None
+            raise StfError(f"{name}:{number}: {error}") from None
     return case
 
 
@@ -211,8 +216,10 @@ def _key(value: str, kind: str) -> str:
 ANY = {"ternary": "0&&&0", "lpm": "0/0", "range": "0->0", "optional": "0&&&0"}  # what a key is that is not given
 
 
-def command(switch: Batches, entry: Entry) -> str:
-    """A statement about a table as a command of simple_switch_CLI."""
+def command(switch: Batches, entry: Entry | str) -> str:
+    """A statement as a command of simple_switch_CLI."""
+    if isinstance(entry, str):
+        return entry
     info = table_info(switch, entry.table)
     action = _named(entry.action, info.actions, "action")
     parameters = info.actions[action]
@@ -252,9 +259,14 @@ def run(case: Case, switch: Batches) -> Iterator[str]:
                     if port in sent:  # no other port has an interface
                         sent[port].append(packet)
             else:
-                switch.command(command(switch, what) if isinstance(what, Entry) else what)
+                switch.command(command(switch, what))
         except (ControlError, StfError, ValueError) as error:
             raise StfError(f"line {line}: {error}") from None
+    yield from differences(case, sent)
+
+
+def differences(case: Case, sent: dict[int, list[bytes]]) -> Iterator[str]:
+    """What a case does not expect of the packets that were sent at these ports."""
     for port, packets in sent.items():
         yield from _compare(port, case.expected.get(port, []), packets)
 

@@ -11,6 +11,7 @@ import select
 import sys
 from functools import cache, partial
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 from inalab.switches.target import SwitchError, Target, on_interfaces, tell
@@ -34,12 +35,18 @@ def recorded(name: str) -> Packets:
     return packets
 
 
-def play(scenario: Scenario, target: Target, wanted: Packets | None = None) -> Packets:
+def far_ends() -> list[socket]:
+    """Of the switch's ports, in namespaces of their own."""
+    return [far_end(port) for port in range(PORTS)]
+
+
+def play(scenario: Scenario, target: Target, wanted: Packets | None = None, ends: list[socket] | None = None) -> Packets:
     """Run a scenario on a target, in namespaces of its own: for each packet its port, its data and what came `out`.
 
-    What is `wanted` may take its time on a busy machine; what is more, or is not known, must come soon.
+    What is `wanted` may take its time on a busy machine; what is more, or is not known, must come soon. The ports' `ends` are
+    made here unless they are there already.
     """
-    sockets = [far_end(port) for port in range(PORTS)]
+    sockets = ends or far_ends()
     switch = on_interfaces(target.switch("golden", Path("/run"), seed=0), {port: f"s{port}" for port in range(PORTS)})
     tell(switch, ["set_queue_depth 4096", *scenario.commands])
 
@@ -58,6 +65,7 @@ def play(scenario: Scenario, target: Target, wanted: Packets | None = None) -> P
         packets.append({"port": port, "data": data.hex(), "out": collect(len(wanted[number]["out"]) if wanted else 0)})
         if switch.dataplane() is None:
             raise SwitchError(f"the switch ended at packet {len(packets) - 1} of {scenario.name}: {switch.last_words()}")
+    switch.stop(deleteIntfs=False)
     return packets
 
 

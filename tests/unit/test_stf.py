@@ -47,6 +47,7 @@ def test_larger_priorities_go_first(tmp_path: Path) -> None:
         "add by_mask {} right:0x0000 set_second(value:8, more:0)",
     )
     first = asked(tmp_path, one.format(2), other.format(1))
+    assert first[18:20] == "07"
     assert first == asked(tmp_path, other.format(1), one.format(2)) != asked(tmp_path, one.format(1), other.format(2))
 
 
