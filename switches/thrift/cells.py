@@ -9,6 +9,8 @@ from . import errors
 from .binding import TYPES
 from .switch import Switch, word
 
+MOST = (1 << 63) - 1  # that a register's cell is told to have
+
 
 def counted(answer: str) -> Any:
     """What counter_read says."""
@@ -28,10 +30,9 @@ def rates_of(answer: str) -> list[Any]:
     return [TYPES["BmMeterRateConfig"](float(rate), int(burst)) for rate, burst in found]
 
 
-def _signed(value: int, bits: int = 64) -> int:
-    """The number of as many bits that Thrift, which knows no unsigned ones, has for these bits."""
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
+def _told(cell: str) -> int:
+    """What a client sees of a cell: BMv2 shows the greatest number that Thrift has, of 63 bits, for all that are greater."""
+    return min(int(cell), MOST)
 
 
 class Cells:
@@ -78,19 +79,23 @@ class Cells:
     def bm_meter_get_rates(self, _: int, name: str, index: int) -> list[Any]:
         return rates_of(self._meter("meter_get_rates", name, index))
 
-    # --- registers; of a wider cell, as with BMv2, the last 64 bits
+    # --- registers
 
     def bm_register_read(self, _: int, name: str, index: int) -> int:
-        return _signed(int(self._register("register_read", name, index).rpartition("=")[2]))
+        return _told(self._register("register_read", name, index).rpartition("=")[2])
 
     def bm_register_read_all(self, _: int, name: str) -> list[int]:
         cells = self._register("register_read", name).rpartition("=")[2]
-        return [_signed(int(one)) for one in cells.split(",")]
+        return [_told(one) for one in cells.split(",")]
 
     def bm_register_write(self, _: int, name: str, index: int, value: int) -> None:
         self._register("register_write", name, index, value)
 
     def bm_register_write_range(self, _: int, name: str, first: int, end: int, value: int) -> None:
+        self.switch.require("register", name, "InvalidRegisterOperation", "INVALID_REGISTER_NAME")
+        cells = next(one.number("cells") for one in self.switch.program.of_kind("register") if one.name == name)
+        if not 0 <= first <= end <= cells:
+            raise errors.error("InvalidRegisterOperation", "INVALID_INDEX")
         for index in range(first, end):
             self.bm_register_write(0, name, index, value)
 
@@ -118,6 +123,8 @@ class Cells:
     def _set_crc(self, bits: int, name: str, config: Any) -> None:
         numbers = [config.polynomial, config.initial_remainder, config.final_xor_value]
         flags = [config.data_reflected, config.remainder_reflected]
+        if None in numbers + flags:
+            raise errors.error("InvalidCrcOperation", "INVALID_CONFIG")
         words = [*(hex(one & (1 << bits) - 1) for one in numbers), *flags]
         self.switch.run("InvalidCrcOperation", f"set_crc{bits}_parameters", name, *words)
 

@@ -53,6 +53,7 @@ CODES = {
         (r"", "INVALID_CONFIG"),
     ],
     "InvalidMcOperation": [
+        (r"is already in group", "ERROR"),
         (r"multicast group", "INVALID_MGID"),
         (r"multicast node|^node ", "INVALID_L1_HANDLE"),
     ],

@@ -38,6 +38,7 @@ class Management:
         return TYPES["BmConfig"](device_id=0, thrift_port=self.switch.port)
 
     def bm_get_config(self) -> str:
+        self.switch.same()
         return configuration(self.switch.program)
 
     def bm_get_config_md5(self) -> bytes:
@@ -60,6 +61,7 @@ class Management:
             raise errors.error("InvalidIdLookup", "INVALID_RESOURCE_TYPE")
         names = [one.name for one in self.switch.program.of_kind(RESOURCES[kind])]
         if name not in names:
+            self.switch.same()
             raise errors.error("InvalidIdLookup", "INVALID_RESOURCE_NAME")
         return names.index(name)
 

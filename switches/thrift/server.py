@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from .tables import Tables
 
 ADDRESS = "127.0.0.1"
 FIRST_PORT = 9090
+RETRY_SECONDS = 0.1
 LONGEST, MOST = 1 << 20, 1 << 16  # bytes in a text, and parts in a list, that a client may send
 
 
@@ -56,6 +58,7 @@ class ThriftServer(socketserver.ThreadingTCPServer):
 
     allow_reuse_address = True
     daemon_threads = True
+    request_queue_size = 128  # clients that come at once
 
     def __init__(self, control: Control, port: int = FIRST_PORT, address: str = ADDRESS, path: Path | None = None) -> None:
         self.connected: set[socket.socket] = set()
@@ -73,6 +76,14 @@ class ThriftServer(socketserver.ThreadingTCPServer):
         for service, parts in answering.items():
             self.processor.registerProcessor(service, Processor(service, functions(service, parts)))
         self.thread = threading.Thread(target=self.serve_forever, daemon=True)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """The next client. Where this process may open no more files, it is tried again a little later: it stays in the queue."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(RETRY_SECONDS)
+            raise
 
     def start(self) -> None:
         """Take clients, until `stop`."""

@@ -23,19 +23,29 @@ class Tables:
     def __init__(self, switch: Switch) -> None:
         self.switch = switch
 
-    def _run(self, *words: Any) -> str:
-        return self.switch.run(ERROR, *words)
+    def _run(self, command: str, name: str, *words: Any) -> str:
+        """Run a command about a table or an action profile; what it has of its own is found by `_direct`."""
+        if command.startswith("table_"):
+            self._table(name)
+        elif command.startswith("act_prof_"):
+            self.switch.require("action_profile", name, ERROR, "INVALID_ACTION_PROFILE_NAME")
+        return self.switch.run(ERROR, command, name, *words)
+
+    def _number(self, command: str, name: str, *words: Any) -> int:
+        """The number at the end of what a command says."""
+        return int(self._run(command, name, *words).split()[-1])
 
     def _table(self, name: str) -> Table:
         found = self.switch.program.tables.get(name)
         if found is None:
+            self.switch.same()
             raise errors.error(ERROR, "INVALID_TABLE_NAME")
         return found
 
     # --- entries
 
     def bm_mt_get_num_entries(self, _: int, table: str) -> int:
-        return self.switch.number(ERROR, "table_num_entries", table)
+        return self._number("table_num_entries", table)
 
     def bm_mt_clear_entries(self, _: int, table: str, reset_default: bool) -> None:
         self._run("table_clear", table)
@@ -45,7 +55,7 @@ class Tables:
     def bm_mt_add_entry(self, _: int, table: str, key: list[Any], action: str, data: list[bytes], options: Any) -> int:
         described = self._table(table)
         words = [*_key_words(described, key), "=>", *map(word, data), *_priority(described, options)]
-        return self.switch.number(ERROR, "table_add", table, action, *words)
+        return self._number("table_add", table, action, *words)
 
     def bm_mt_modify_entry(self, _: int, table: str, handle: int, action: str, data: list[bytes]) -> None:
         self._run("table_modify", table, action, handle, *map(word, data))
@@ -70,7 +80,7 @@ class Tables:
     def _add_reference(self, kind: str, table: str, key: list[Any], target: int, options: Any) -> int:
         described = self._table(table)
         words = [*_key_words(described, key), "=>", target, *_priority(described, options)]
-        return self.switch.number(ERROR, f"table_indirect_add{kind}", table, *words)
+        return self._number(f"table_indirect_add{kind}", table, *words)
 
     def bm_mt_indirect_add_entry(self, _: int, table: str, key: list[Any], member: int, options: Any) -> int:
         return self._add_reference(MEMBER, table, key, member, options)
@@ -169,7 +179,7 @@ class Tables:
     # --- action profiles
 
     def bm_mt_act_prof_add_member(self, _: int, profile: str, action: str, data: list[bytes]) -> int:
-        return self.switch.number(ERROR, "act_prof_create_member", profile, action, *map(word, data))
+        return self._number("act_prof_create_member", profile, action, *map(word, data))
 
     def bm_mt_act_prof_modify_member(self, _: int, profile: str, member: int, action: str, data: list[bytes]) -> None:
         self._run("act_prof_modify_member", profile, action, member, *map(word, data))
@@ -178,7 +188,7 @@ class Tables:
         self._run("act_prof_delete_member", profile, member)
 
     def bm_mt_act_prof_create_group(self, _: int, profile: str) -> int:
-        return self.switch.number(ERROR, "act_prof_create_group", profile)
+        return self._number("act_prof_create_group", profile)
 
     def bm_mt_act_prof_delete_group(self, _: int, profile: str, group: int) -> None:
         self._run("act_prof_delete_group", profile, group)

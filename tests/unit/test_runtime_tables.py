@@ -128,8 +128,8 @@ def test_a_full_table_refuses_and_takes_again_what_there_is_room_for(small: Offl
     assert [small.send(0, probe(op))[0][0] for op in range(2, 7)] == [2, 1, 4, 5, 6]
     small.command("table_clear by_op")
     assert small.command("table_num_entries by_op") == "0\n"
-    for op in range(4):
-        small.command(f"table_add by_op to {op} => 7")
+    again = [handle(small.command(f"table_add by_op to {op} => 7")) for op in range(4)]
+    assert again == [0, 1, 2, 3]  # as with simple_switch
     assert [small.send(0, probe(op))[0][0] for op in range(5)] == [7, 7, 7, 7, 1]
 
 

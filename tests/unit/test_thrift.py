@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
 from inalab.switches.bmv2 import installation
+from inalab.switches.control import ControlError
 from inalab.switches.embedded.build import build
 from inalab.switches.embedded.offline import OfflineSwitch
 from inalab.switches.sockets import socket_path
@@ -195,6 +198,10 @@ def test_ranges_of_cells_and_hashes_are_set() -> None:
         (standard,) = clients(server, "standard")
         standard.bm_register_write_range(0, "Work.kept", 1, 3, 9)
         assert standard.bm_register_read_all(0, "Work.kept") == [0, 9, 9, 0]
+        for first, end in ((-1, 2), (2, 1 << 31 - 1), (3, 2)):
+            with pytest.raises(TYPES["InvalidRegisterOperation"]):
+                standard.bm_register_write_range(0, "Work.kept", first, end, 8)
+        assert standard.bm_register_read_all(0, "Work.kept") == [0, 9, 9, 0]
         for bad in (-1, 1 << 16):
             with pytest.raises(TYPES["InvalidRegisterOperation"]):
                 standard.bm_register_write(0, "Work.kept", 4 if bad < 0 else 0, bad)
@@ -208,6 +215,16 @@ def test_ranges_of_cells_and_hashes_are_set() -> None:
             getattr(standard, f"bm_set_crc{bits}_custom_parameters")(0, name, config)
             with pytest.raises(TYPES["InvalidCrcOperation"]):
                 getattr(standard, f"bm_set_crc{bits}_custom_parameters")(0, "lost", config)
+
+
+def test_cells_of_more_than_63_bits_are_told_as_bmv2_tells_them() -> None:
+    """Measured with simple_switch: 2^63 - 1 for all that Thrift's numbers cannot hold."""
+    with served("registers") as server:
+        (standard,) = clients(server, "standard")
+        (name,) = [one["name"] for one in json.loads(standard.bm_get_config())["register_arrays"] if one["bitwidth"] == 64]
+        for written, told in ((-1, (1 << 63) - 1), ((1 << 63) - 1, (1 << 63) - 1), (5, 5)):
+            standard.bm_register_write(0, name, 0, written)
+            assert standard.bm_register_read(0, name, 0) == standard.bm_register_read_all(0, name)[0] == told
 
 
 def test_what_the_switch_does_not_have_is_said() -> None:
@@ -226,8 +243,17 @@ def test_what_the_switch_does_not_have_is_said() -> None:
             groups.bm_mc_node_create(0, 1, "110", "1")
         with pytest.raises(TYPES["InvalidLearnOperation"]):
             standard.bm_learning_set_timeout(0, 1, 10)
-        with pytest.raises(TApplicationException, match="one word"):
-            standard.bm_mt_set_default_action(0, "Work.exactly", "drop\nreset_state", [])
+        for action in ("drop\nreset_state", "drop\0"):
+            with pytest.raises(TApplicationException, match="one word"):
+                standard.bm_mt_set_default_action(0, "Work.exactly", action, [])
+        with pytest.raises(TApplicationException, match="too long"):
+            standard.bm_mt_set_default_action(0, "Work.exactly", "drop", [bytes(1 << 19)])
+        for name in ("exactly", "Work.exactly\0", "two words", ""):
+            with pytest.raises(TYPES["InvalidTableOperation"]) as caught:
+                standard.bm_mt_clear_entries(0, name, False)
+            assert caught.value.code == TYPES["TableOperationErrorCode"].INVALID_TABLE_NAME
+        with pytest.raises(TYPES["InvalidCrcOperation"]):
+            standard.bm_set_crc16_custom_parameters(0, "lost", TYPES["BmCrc16Config"]())
 
 
 # --- what no client may break
@@ -248,6 +274,80 @@ def test_garbage_ends_a_connection_and_nothing_else() -> None:
                     pass
         (standard,) = clients(server, "standard")
         assert standard.bm_register_read_all(0, "Work.kept") == [0, 0, 0, 0]
+
+
+def test_many_clients_at_once_are_all_answered() -> None:
+    with served("runtime") as server, ExitStack() as open_ones:
+        waiting = [
+            open_ones.enter_context(socket.create_connection(server.server_address, timeout=ENDS_WITHIN)) for _ in range(100)
+        ]
+        for one in waiting:
+            one.sendall(b"\x80\1")  # half a message
+        (standard,) = clients(server, "standard")
+        assert standard.bm_register_read(0, "Work.kept", 1) == 0
+
+
+def test_a_server_that_may_open_no_more_files_waits_before_it_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    with served("runtime") as server:
+        monkeypatch.setattr("inalab.switches.thrift.server.time.sleep", pauses.append)
+        monkeypatch.setattr(server, "socket", SimpleNamespace(accept=raising(OSError(errno.EMFILE, "too many"))))
+        with pytest.raises(OSError, match="too many"):
+            server.get_request()
+        monkeypatch.undo()
+    assert len(pauses) == 1
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def raises() -> None:
+        raise error
+
+    return raises
+
+
+class Restarted:
+    """The control of a switch that ends, and is started again with another program: the first command after that is lost."""
+
+    def __init__(self, *switches: OfflineSwitch) -> None:
+        self.switches, self.ended = list(switches), False
+
+    def command(self, line: str) -> str:
+        if self.ended:
+            self.ended = False
+            raise ControlError("the switch closed the connection")
+        return self.switches[0].command(line)
+
+    def restart(self) -> None:
+        self.switches.pop(0)
+        self.ended = True
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        lambda standard: standard.bm_get_config(),
+        lambda standard: standard.bm_mt_get_num_entries(0, "Work.by_mask"),
+        lambda standard: standard.bm_mt_get_num_entries(0, "Work.exactly"),
+        lambda standard: standard.bm_register_read_all(0, "Work.other"),
+        lambda standard: standard.bm_get_id_from_name(0, TYPES["BmResourceType"].REGISTER, "Work.other"),
+    ],
+)
+def test_a_switch_that_is_started_again_is_asked_for_its_program_again(lost: Callable[[Any], object]) -> None:
+    first, second = (build(Path(f"tests/programs/{name}.p4"), sanitize=True) for name in ("runtime", "tables"))
+    with OfflineSwitch(first) as before, OfflineSwitch(second) as after:
+        control = Restarted(before, after)
+        server = ThriftServer(control, 0)  # type: ignore[arg-type]
+        server.start()
+        (standard,) = clients(server, "standard")
+        old = standard.bm_get_config()
+        control.restart()
+        with pytest.raises(TApplicationException, match="closed the connection"):
+            lost(standard)
+        new = json.loads(standard.bm_get_config())
+        assert new != json.loads(old)
+        table = new["pipelines"][0]["tables"][0]["name"]
+        assert standard.bm_mt_get_num_entries(0, table) == 0
+        server.stop()
 
 
 def test_calls_that_there_are_not_and_calls_with_too_little_are_refused() -> None:

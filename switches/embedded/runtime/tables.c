@@ -146,6 +146,7 @@ void table_clear(struct table *t) {
     struct entry **place;
     for (unsigned i = 0; (place = list(t, i)); i++)
         while (*place) remove_at(t, place);
+    t->next_handle = 0;  // as BMv2
 }
 
 // --- all tables
