@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from inalab.switches.bmv2 import installation
 from inalab.switches.embedded import checked
 from inalab.switches.embedded.build import build
 from inalab.switches.embedded.check import check
@@ -160,6 +161,8 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=1000, help="of the first program; the others follow")
     options = parser.parse_args()
+    if options.bmv2 and (missing := installation.missing()):
+        sys.exit(f"error: {', '.join(str(piece.name) for piece in missing)} cannot be found: see inalab doctor")
     found = refused = 0
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(options.seed, options.seed + options.programs):
@@ -174,7 +177,7 @@ def main() -> None:
                 print(line, flush=True)
     if options.bmv2:
         print(f"{options.programs} pipelines on BMv2, {refused} of them refused by p4c: {found} packets differ")
-        sys.exit(found > 0)
+        sys.exit(found > 0 or refused == options.programs)
     packets = options.programs * (CASES * PACKETS + PIPELINE_PACKETS)
     print(f"{options.programs} programs and as many pipelines, {packets} packets: {found} differ")
     sys.exit(found > 0)

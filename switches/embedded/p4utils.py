@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 START_SECONDS, STOP_SECONDS = 30, 5
+WITH_SCRIPT = ["setpriv", "--pdeathsig", "TERM"]  # a command that ends with this process, however it ends
 
 
 class EmbeddedCompiler(P4C):
@@ -161,6 +162,7 @@ class EmbeddedP4RuntimeSwitch(EmbeddedP4Switch, P4RuntimeSwitch):
     """P4-utils' P4Runtime switch node: an embedded switch with a server in front of it."""
 
     def __init__(self, name: str, p4rt_path: str | None = None, **parameters: Any) -> None:
+        self.name = name  # P4-utils names it where its port is taken, before Mininet does
         super().__init__(name, **parameters)
         self.p4rt_path = p4rt_path
         self.p4runtime: subprocess.Popen[bytes] | None = None
@@ -177,7 +179,7 @@ class EmbeddedP4RuntimeSwitch(EmbeddedP4Switch, P4RuntimeSwitch):
         address = f"0.0.0.0:{self.grpc_port}"
         words = [self.name, self.p4rt_path, "--device-id", str(self.device_id), "--address", address]
         with open(Path(self.log_dir) / f"p4rt.{self.name}.log" if self.log_enabled else os.devnull, "w") as log:
-            command = [sys.executable, "-m", "inalab.switches.p4runtime", *words]
+            command = [*WITH_SCRIPT, sys.executable, "-m", "inalab.switches.p4runtime", *words]
             self.p4runtime = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
         if not wait_condition(self.grpc_listening, True, timeout=START_SECONDS):
             raise SwitchError(f"the P4Runtime server of {self.name} did not start: enable its log to see why")

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from inalab.switches.bmv2 import installation
@@ -31,6 +32,7 @@ pytestmark = [
 ]
 RACKS = Racks(2, 2)
 HERE = Path("/run/p4run")
+ENDS_WITHIN = 10.0
 
 
 def private_machine() -> dict[str, str]:
@@ -209,6 +211,42 @@ def test_p4runtime_switches_have_their_server() -> None:
         shutil.copytree("p4", HERE / "p4")
         assert course(OURS, P4RUNTIME, environment) == ["before: 100.0", "after: 0.0"]
         assert not list(socket_directory().iterdir())
+
+    isolated_test(body)
+
+
+@pytest.mark.parametrize("ending", ["raise ValueError('mine')", "import os; os.kill(os.getpid(), 9)", "pass"])
+def test_a_script_that_does_not_stop_its_network_leaves_no_process(ending: str) -> None:
+    pytest.importorskip("p4.v1", reason="P4Runtime's modules are not installed")
+    script = P4RUNTIME.partition("known =")[0] + f"print('up')\n{ending}\n"
+
+    def body() -> None:
+        environment = private_machine()
+        shutil.copytree("p4", HERE / "p4")
+        (HERE / "course.py").write_text(script)
+        command = [sys.executable, *OURS, "course.py"]
+        done = subprocess.run(
+            command, cwd=HERE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, check=False
+        )
+        assert done.returncode == {"r": 1, "i": -9, "p": 0}[ending[0]]
+        own = {psutil.Process(), *psutil.Process().parents()}
+        running = [one for one in psutil.process_iter() if one not in own and one.status() != psutil.STATUS_ZOMBIE]
+        assert not psutil.wait_procs(running, timeout=ENDS_WITHIN)[1]
+
+    isolated_test(body)
+
+
+def test_a_taken_port_is_named() -> None:
+    pytest.importorskip("p4.v1", reason="P4Runtime's modules are not installed")
+    script = "import socket\ntaken = socket.create_server(('0.0.0.0', 9559))\n" + P4RUNTIME
+
+    def body() -> None:
+        environment = private_machine()
+        shutil.copytree("p4", HERE / "p4")
+        words = [sys.executable, *OURS, "course.py"]
+        (HERE / "course.py").write_text(script)
+        done = subprocess.run(words, cwd=HERE, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 1 and "s1 cannot bind port 9559" in done.stderr
 
     isolated_test(body)
 
