@@ -11,10 +11,12 @@ from typing import Any, NoReturn
 
 from . import errors
 from .binding import TYPES
-from .program import configuration
+from .learning import DEVICE
+from .notifications import Notifications
+from .program import FIRST_LIST, configuration
 from .switch import Switch
 
-RESOURCES = ["table", "action_profile", "counter", "meter", "register"]  # by BmResourceType
+RESOURCES = ["table", "action_profile", "counter", "meter", "register", "digest"]  # by BmResourceType
 SIOCGIFFLAGS, RUNNING = 0x8913, 0x41  # up, and with a link
 
 
@@ -31,11 +33,11 @@ def is_up(interface: str) -> bool:
 class Management:
     """Calls of `standard`, by their names."""
 
-    def __init__(self, switch: Switch) -> None:
-        self.switch = switch
+    def __init__(self, switch: Switch, notifications: Notifications) -> None:
+        self.switch, self.notifications, self.learning = switch, notifications, notifications.learning
 
     def bm_mgmt_get_info(self) -> Any:
-        return TYPES["BmConfig"](device_id=0, thrift_port=self.switch.port)
+        return TYPES["BmConfig"](device_id=DEVICE, thrift_port=self.switch.port, notifications_socket=self.notifications.address)
 
     def bm_get_config(self) -> str:
         self.switch.same()
@@ -45,7 +47,9 @@ class Management:
         return hashlib.md5(self.bm_get_config().encode()).digest()
 
     def bm_reset_state(self) -> None:
-        self.switch.run(None, "reset_state")
+        with self.switch.lock:
+            self.switch.run(None, "reset_state")
+            self.learning.reset()
 
     def bm_serialize_state(self) -> str:
         return self.switch.run(None, "serialize_state")
@@ -63,7 +67,7 @@ class Management:
         if name not in names:
             self.switch.same()
             raise errors.error("InvalidIdLookup", "INVALID_RESOURCE_NAME")
-        return names.index(name)
+        return names.index(name) + (FIRST_LIST if RESOURCES[kind] == "digest" else 0)
 
     # --- ports
 
@@ -77,19 +81,21 @@ class Management:
     def bm_dev_mgr_remove_port(self, port: int) -> None:
         self.switch.run("InvalidDevMgrOperation", "port_remove", port)
 
-    # --- digests are read with the command `digests`: there is no socket for them, and nothing to acknowledge
+    # --- digests
 
-    def bm_learning_ack(self, _: int, list_id: int, buffer_id: int, samples: list[int]) -> NoReturn:
-        raise errors.error("InvalidLearnOperation", "ERROR")
+    def bm_learning_ack(self, _: int, list_id: int, buffer_id: int, samples: list[int]) -> None:
+        with self.switch.lock:
+            self.learning.list_of(list_id).acknowledge(buffer_id, samples)
 
-    def bm_learning_ack_buffer(self, _: int, list_id: int, buffer_id: int) -> NoReturn:
-        raise errors.error("InvalidLearnOperation", "ERROR")
+    def bm_learning_ack_buffer(self, _: int, list_id: int, buffer_id: int) -> None:
+        with self.switch.lock:
+            self.learning.list_of(list_id).acknowledge(buffer_id)
 
-    def bm_learning_set_timeout(self, _: int, list_id: int, timeout_ms: int) -> NoReturn:
-        raise errors.error("InvalidLearnOperation", "ERROR")
+    def bm_learning_set_timeout(self, _: int, list_id: int, timeout_ms: int) -> None:
+        self.learning.list_of(list_id).patience = max(timeout_ms, 0) / 1000
 
-    def bm_learning_set_buffer_size(self, _: int, list_id: int, samples: int) -> NoReturn:
-        raise errors.error("InvalidLearnOperation", "ERROR")
+    def bm_learning_set_buffer_size(self, _: int, list_id: int, samples: int) -> None:
+        self.learning.list_of(list_id).most = samples
 
 
 class SimpleSwitch:

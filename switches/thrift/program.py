@@ -17,6 +17,7 @@ PARAMETER = re.compile(r"(\S+)\((\d+)\)(?:,\t|$)")
 RESOURCE = re.compile(r"(\w+) (\S+)(?: of (\S+))?(?: \[(.*)\])?")
 HASHES = {16: "crc16_custom", 32: "crc32_custom"}
 RATES = 2  # of a meter
+FIRST_LIST = 1  # the number of the first digest
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Table:
 
 @dataclass
 class Resource:
-    """A counter, meter, register, action profile, value set or hash; `table` is whose entries have it, if they do."""
+    """A counter, meter, register, action profile, value set, hash or digest; `table` is whose entries have it, if they do."""
 
     kind: str
     name: str
@@ -57,6 +58,10 @@ class Resource:
     def number(self, unit: str) -> int:
         """How many bits or cells it has."""
         return next(int(one.split()[0]) for one in self.details if one.endswith(f" {unit}"))
+
+    def fields(self) -> list[tuple[str, int]]:
+        """A digest's, with their bits."""
+        return [(one.split()[0], int(one.split()[1])) for one in self.details]
 
 
 @dataclass
@@ -108,6 +113,7 @@ def configuration(program: Program) -> str:
     """Names, numbers and widths, as docs/JSON_format.md of behavioral-model has them; nothing of what the program does."""
     headers: dict[str, dict[str, int]] = {}
     tables = [_table(number, table, program, headers) for number, table in enumerate(program.tables.values())]
+    digests = [_learn_list(number, one, headers) for number, one in enumerate(program.of_kind("digest"), start=FIRST_LIST)]
     profiles = _listed(program, "action_profile", lambda one: {"selector": {}} if "groups" in one.details else {})
     made = {
         "header_types": [{"name": name, "id": i, "fields": [[f, width, False] for f, width in fields.items()]}
@@ -117,6 +123,7 @@ def configuration(program: Program) -> str:
             {"name": name, "id": i, "runtime_data": [{"name": one, "bitwidth": width} for one, width in data], "primitives": []}
             for i, (name, data) in enumerate(program.actions.items())
         ],
+        "learn_lists": digests,
         "pipelines": [{"name": "ingress", "id": 0, "tables": tables, "action_profiles": profiles}],
         "counter_arrays": _listed(program, "counter", _cells),
         "meter_arrays": _listed(program, "meter", lambda one: {**_cells(one), "rate_count": RATES, "type": one.details[-1]}),
@@ -136,6 +143,11 @@ def _table(number: int, table: Table, program: Program, headers: dict[str, dict[
         "type": "simple" if table.profile is None else "indirect_ws" if groups else "indirect",
     }  # fmt: skip
     return made if table.profile is None else {**made, "action_profile": table.profile}
+
+
+def _learn_list(number: int, digest: Resource, headers: dict[str, dict[str, int]]) -> dict[str, Any]:
+    fields = [_target(Key(name, "exact", width), headers) for name, width in digest.fields()]
+    return {"id": number, "name": digest.name, "elements": [{"type": "field", "value": one} for one in fields]}
 
 
 def _kind(key: Key) -> str:

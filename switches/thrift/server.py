@@ -16,10 +16,13 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
 from ..control import Control
+from ..sockets import own_directory
 from .binding import CALLS, Processor
 from .cells import Cells
+from .learning import Learning
 from .management import Management, SimpleSwitch
 from .multicast import Multicast
+from .notifications import Notifications
 from .switch import Switch
 from .tables import Tables
 
@@ -53,22 +56,33 @@ class _Connection(socketserver.BaseRequestHandler):
 class ThriftServer(socketserver.ThreadingTCPServer):
     """Serves one switch, in threads of this process. Raises OSError where the port is taken; port 0 is any free one.
 
-    `path` is that of a Unix socket, to listen there instead.
+    `path` is that of a Unix socket, to listen there instead. A server `beside` this one, of the same switch, publishes digests for
+    both.
     """
 
     allow_reuse_address = True
     daemon_threads = True
     request_queue_size = 128  # clients that come at once
 
-    def __init__(self, control: Control, port: int = FIRST_PORT, address: str = ADDRESS, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        control: Control,
+        port: int = FIRST_PORT,
+        address: str = ADDRESS,
+        path: Path | None = None,
+        beside: ThriftServer | None = None,
+    ) -> None:
         self.connected: set[socket.socket] = set()
         self.address_family = socket.AF_INET if path is None else socket.AF_UNIX
         super().__init__((address, port) if path is None else str(path), _Connection)  # type: ignore[arg-type]
         switch = Switch(control, port or self.server_address[1])
+        published = own_directory() / f"thrift-{switch.port}.notifications" if path is None else path.with_suffix(".notifications")
+        self.notifications: Notifications = beside.notifications if beside else Notifications(Learning(switch), published)
+        self.publishes = beside is None
         self.processor = TMultiplexedProcessor()
         multicast = Multicast(switch)
         answering: dict[str, list[Any]] = {
-            "standard": [Tables(switch), Cells(switch), Management(switch)],
+            "standard": [Tables(switch), Cells(switch), Management(switch, self.notifications)],
             "simple_pre": [multicast],
             "simple_pre_lag": [multicast],
             "simple_switch": [SimpleSwitch(switch)],
@@ -87,6 +101,8 @@ class ThriftServer(socketserver.ThreadingTCPServer):
 
     def start(self) -> None:
         """Take clients, until `stop`."""
+        if self.publishes:
+            self.notifications.start()
         self.thread.start()
 
     def stop(self) -> None:
@@ -94,6 +110,8 @@ class ThriftServer(socketserver.ThreadingTCPServer):
         self.shutdown()
         self.thread.join()
         self.server_close()
+        if self.publishes:
+            self.notifications.stop()
         for one in list(self.connected):
             try:
                 one.shutdown(socket.SHUT_RDWR)

@@ -106,8 +106,9 @@ class ThriftServers:
         from inalab.switches.thrift.server import ThriftServer
 
         for name, port in self.ports.items():
-            for path in (None, self.paths[name]):
-                ThriftServer(SocketControl(socket_path(name)), port, path=path).start()
+            first = ThriftServer(SocketControl(socket_path(name)), port, path=self.paths[name])  # digests are published beside it
+            for server in (first, ThriftServer(SocketControl(socket_path(name)), port, beside=first)):
+                server.start()
 
 
 class Relay:

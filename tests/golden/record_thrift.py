@@ -1,7 +1,8 @@
 """Record what simple_switch_CLI and real simple_switch say to each other: python -m tests.golden.record_thrift, as root.
 
 Needs what the target bmv2 needs (inalab doctor). Writes tests/golden/thrift/NAME.json: the commands, and each request with its reply,
-as bytes on the wire. Left out are calls whose replies tell of the program's JSON or of the time.
+as bytes on the wire. Left out are calls whose replies tell of the program's JSON or of the time. In digests.json there are the messages
+that come of DIGESTS.
 """
 
 from __future__ import annotations
@@ -13,11 +14,18 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from thrift.protocol.TBase import TExceptionBase
+
+from inalab.switches.thrift.binding import client
+from inalab.switches.thrift.modules import thrift_connect
 from inalab.topologies import isolation
+from tests.interfaces import far_end
 from tests.scenarios import PROGRAMS
 
 FOLDER = Path(__file__).parent / "thrift"
@@ -144,15 +152,95 @@ COMMANDS = {
 }
 
 
+LEARNT = [
+    bytes([5, even, 0, 0, 0, 0, c, 0xFF]) + bytes(52) for even, c in ((0, 1), (1, 2), (0, 3), *((1, c) for c in range(4, 21)))
+]
+# of the program runtime, in order: packets of LEARNT that come at port 1, calls, and how many messages are waited for
+DIGESTS: list[tuple[str, Any]] = [
+    ("packets", [0, 0, 1]), ("messages", 1),
+    ("bm_learning_set_timeout", [0, 1, 200]),
+    ("packets", [0, 2]), ("messages", 1),
+    ("bm_learning_ack_buffer", [0, 1, 0]),
+    ("packets", [0, 2]), ("messages", 1),
+    ("bm_learning_ack", [0, 1, 1, [0, 7]]),
+    ("packets", [2, 0]), ("messages", 1),
+    ("packets", range(3, 20)), ("messages", 2),
+    ("bm_learning_ack_buffer", [0, 1, 77]),
+    ("bm_learning_ack_buffer", [0, 0, 0]), ("bm_learning_ack", [0, 2, 0, []]),
+    ("bm_learning_set_timeout", [0, 9, 1]), ("bm_learning_set_buffer_size", [0, 9, 1]),
+    ("bm_reset_state", []),
+    ("bm_learning_set_buffer_size", [0, 1, 2]), ("bm_learning_set_timeout", [0, 1, 0]),
+    ("packets", [0, 1]), ("messages", 1),
+    ("bm_learning_set_buffer_size", [0, 1, 1]),
+    ("packets", [3]), ("messages", 1),
+]  # fmt: skip
+
+
+class Subscriber:
+    """A client of nanomsg's that wants a socket's messages of digests. Raises TimeoutError where one does not come."""
+
+    def __init__(self, address: str) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE)
+        self.socket.connect(address.removeprefix("ipc://"))
+        self.socket.sendall(bytes.fromhex("0053500000210000"))
+        self.greeting = self._read(8)
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            part = self.socket.recv(size - len(data))
+            if not part:
+                raise EOFError
+            data += part
+        return data
+
+    def message(self) -> bytes:
+        """The next one, as it is on the wire."""
+        while True:
+            head = self._read(9)
+            body = self._read(int.from_bytes(head[1:], "big"))
+            if body.startswith(b"LEA|"):
+                return head + body
+
+
+def learn(arrive: Callable[[list[bytes]], None], standard: Any) -> list[str]:
+    """Go through DIGESTS: what the subscriber of a switch gets, in hexadecimal digits, and the codes of refused calls."""
+    subscriber = Subscriber(standard.bm_mgmt_get_info().notifications_socket)
+    came = [subscriber.greeting.hex()]
+    time.sleep(0.5)  # a publisher has no answer that says when it has heard of a subscriber
+    for what, of in DIGESTS:
+        if what == "packets":
+            arrive([LEARNT[number] for number in of])
+        elif what == "messages":
+            came += [subscriber.message().hex() for _ in range(of)]
+        else:
+            try:
+                getattr(standard, what)(*of)
+            except TExceptionBase as error:
+                came.append(f"{what}: {error.code}")
+    subscriber.socket.close()
+    return came
+
+
+def record_digests() -> int:
+    """Go through DIGESTS with simple_switch, and write the file."""
+    near = far_end(1)
+    with _switch("runtime", "-i", "1@s1"):
+        (standard,) = thrift_connect("127.0.0.1", 9090, [("standard", client("standard"))])
+        came = learn(lambda packets: [near.send(packet) for packet in packets] and None, standard)
+    (FOLDER / "digests.json").write_text(json.dumps(came, indent=0) + "\n")
+    return 0
+
+
 def commands(name: str) -> list[str]:
     """Of a conversation, as simple_switch_CLI has them."""
     return [line.strip() for line in COMMANDS[name].splitlines() if line.strip()]
 
 
-def recorded(name: str) -> Conversation:
-    """Each request with its reply, in hexadecimal digits."""
-    conversation: Conversation = json.loads((FOLDER / f"{name}.json").read_text())
-    return conversation
+def recorded(name: str) -> Any:
+    """Each request with its reply, in hexadecimal digits; of digests, what `learn` returns."""
+    return json.loads((FOLDER / f"{name}.json").read_text())
 
 
 def _relay(listener: socket.socket, port: int, said: Conversation) -> None:
@@ -182,19 +270,30 @@ def _more(server: socket.socket) -> bool:
         server.settimeout(None)
 
 
-def record(name: str) -> int:
-    """Have simple_switch_CLI give one program's commands to simple_switch, and write the file."""
+@contextmanager
+def _switch(name: str, *words: str) -> Iterator[None]:
+    """simple_switch with one program, at port 9090."""
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch) / f"{name}.json"
         subprocess.run(["p4c-bm2-ss", "-o", str(made), str(PROGRAMS / f"{name}.p4")], check=True)
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        switch = subprocess.Popen(["simple_switch", "--thrift-port", "9090", str(made)], stdout=subprocess.DEVNULL)
+        address = f"ipc://{scratch}/notifications"
+        command = ["simple_switch", "--thrift-port", "9090", "--notifications-addr", address, *words, str(made)]
+        switch = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             with suppress(OSError):
                 socket.create_connection(("127.0.0.1", 9090)).close()
                 break
             time.sleep(0.1)
+        yield
+        switch.terminate()
+        switch.wait()
+
+
+def record(name: str) -> int:
+    """Have simple_switch_CLI give one program's commands to simple_switch, and write the file."""
+    with _switch(name):
         said: Conversation = []
         with socket.create_server(("127.0.0.1", 9999)) as listener:
             relay = threading.Thread(target=_relay, args=(listener, 9090, said), daemon=True)
@@ -203,8 +302,6 @@ def record(name: str) -> int:
             command = ["simple_switch_CLI", "--thrift-port", "9999"]
             shown = subprocess.run(command, input=lines, text=True, capture_output=True, check=False)
             relay.join(PATIENCE)
-        switch.terminate()
-        switch.wait()
         print(shown.stdout, shown.stderr)
     kept = [pair for pair in said if not any(call.hex() in pair[0] for call in OTHERWISE)]
     FOLDER.mkdir(exist_ok=True)
@@ -213,8 +310,8 @@ def record(name: str) -> int:
 
 
 def main() -> None:
-    for name in sys.argv[1:] or COMMANDS:
-        if isolation.isolated(partial(record, name)):
+    for name in sys.argv[1:] or [*COMMANDS, "digests"]:
+        if isolation.isolated(record_digests if name == "digests" else partial(record, name)):
             sys.exit(f"{name} could not be recorded")
 
 

@@ -8,8 +8,9 @@ import random
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +28,7 @@ from inalab.switches.sockets import socket_path
 from inalab.switches.thrift.binding import CALLS, TYPES, client
 from inalab.switches.thrift.modules import thrift_connect
 from inalab.switches.thrift.server import ThriftServer
-from tests.golden.record_thrift import COMMANDS, recorded
+from tests.golden.record_thrift import COMMANDS, LEARNT, Subscriber, learn, recorded
 
 ENDS_WITHIN = 10.0
 
@@ -154,10 +155,12 @@ def test_the_program_is_described_as_controllers_read_it() -> None:
         assert [one["type"] for one in made["meter_arrays"]] == ["packets", "packets"]
         assert made["register_arrays"] == [{"name": "Work.kept", "id": 0, "is_direct": False, "size": 4, "bitwidth": 16}]
         assert made["parse_vsets"] == [{"name": "Parse.strange", "id": 0, "compressed_bitwidth": 8}]
+        assert [(one["id"], one["name"], len(one["elements"])) for one in made["learn_lists"]] == [(1, "learn_t", 3)]
         assert {one["name"]: one["runtime_data"] for one in made["actions"]}["Work.spread"] == [{"name": "port", "bitwidth": 9}]
         assert standard.bm_mgmt_get_info().thrift_port == server.server_address[1]
         assert len(standard.bm_get_config_md5()) == 16
         assert standard.bm_get_id_from_name(0, TYPES["BmResourceType"].REGISTER, "Work.kept") == 0
+        assert standard.bm_get_id_from_name(0, TYPES["BmResourceType"].LEARNING_LIST, "learn_t") == 1
         with pytest.raises(TYPES["InvalidIdLookup"]):
             standard.bm_get_id_from_name(0, TYPES["BmResourceType"].REGISTER, "Work.lost")
         assert [one.port_num for one in standard.bm_dev_mgr_show_ports()][:2] == [0, 1]
@@ -241,8 +244,6 @@ def test_what_the_switch_does_not_have_is_said() -> None:
             standard.bm_dev_mgr_add_port("eth7", 7, "")
         with pytest.raises(TYPES["InvalidMcOperation"]):
             groups.bm_mc_node_create(0, 1, "110", "1")
-        with pytest.raises(TYPES["InvalidLearnOperation"]):
-            standard.bm_learning_set_timeout(0, 1, 10)
         for action in ("drop\nreset_state", "drop\0"):
             with pytest.raises(TApplicationException, match="one word"):
                 standard.bm_mt_set_default_action(0, "Work.exactly", action, [])
@@ -254,6 +255,82 @@ def test_what_the_switch_does_not_have_is_said() -> None:
             assert caught.value.code == TYPES["TableOperationErrorCode"].INVALID_TABLE_NAME
         with pytest.raises(TYPES["InvalidCrcOperation"]):
             standard.bm_set_crc16_custom_parameters(0, "lost", TYPES["BmCrc16Config"]())
+
+
+# --- digests
+
+
+def arrive(server: ThriftServer, packets: list[bytes]) -> None:
+    """Packets at port 1, while no command is under way."""
+    switch = server.notifications.learning.switch
+    with switch.lock:
+        for packet in packets:
+            switch.control.send(1, packet)  # type: ignore[attr-defined]
+
+
+def test_digests_are_published_as_simple_switch_publishes_them() -> None:
+    """Messages, byte for byte: what is in one, what is not sent twice, and what acknowledgements and sizes change."""
+    with served("runtime") as server:
+        (standard,) = clients(server, "standard")
+        assert learn(lambda packets: arrive(server, packets), standard) == recorded("digests")
+
+
+def listening(server: ThriftServer, subscribers: int) -> None:
+    """Wait until so many subscribers are heard."""
+    end = time.monotonic() + ENDS_WITHIN
+    while len(server.notifications.subscribers) != subscribers:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_subscriber_hears_what_comes_after_it_until_it_goes() -> None:
+    with served("runtime") as server:
+        arrive(server, LEARNT[:1])
+        first, second = (Subscriber(server.notifications.address) for _ in range(2))
+        listening(server, 2)
+        arrive(server, LEARNT[1:2])
+        heard = first.message()
+        assert heard == second.message() and heard.endswith(b"\0\0\2\xff\0\1\0")
+        assert heard[9 + 28 :][:4] == b"\1\0\0\0"  # samples
+        first.socket.close()
+        listening(server, 1)
+        arrive(server, LEARNT[2:3])
+        assert second.message().endswith(b"\0\0\3\xff\0\1\1")
+    with pytest.raises(EOFError):
+        second.message()
+    assert not server.notifications.path.exists()
+
+
+def test_garbage_is_no_subscriber() -> None:
+    with served("runtime") as server:
+        for garbage in (b"GET / HTTP/1.0\r\n\r\n", bytes.fromhex("0053500000200000")):  # the second is a publisher
+            with socket.socket(socket.AF_UNIX) as one:
+                one.settimeout(ENDS_WITHIN)
+                one.connect(str(server.notifications.path))
+                one.sendall(garbage)
+                assert one.recv(9) == bytes.fromhex("0053500000200000")
+                with suppress(ConnectionResetError):
+                    assert one.recv(1) == b""
+        talkative = Subscriber(server.notifications.address)
+        listening(server, 1)
+        talkative.socket.sendall(b"more")
+        listening(server, 0)
+        listened = Subscriber(server.notifications.address)
+        listening(server, 1)
+        arrive(server, LEARNT[:1])
+        assert listened.message().endswith(b"\0\0\1\xff\0\1\1")
+
+
+def test_who_publishes_ends_with_the_switch() -> None:
+    with OfflineSwitch(build(Path("tests/programs/runtime.p4"), sanitize=True)) as switch:
+        server = ThriftServer(switch, 0)
+        server.start()
+        subscriber = Subscriber(server.notifications.address)
+        listening(server, 1)
+        switch.process.kill()
+        with pytest.raises(EOFError):
+            subscriber.message()
+        server.stop()
 
 
 # --- what no client may break

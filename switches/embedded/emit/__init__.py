@@ -131,6 +131,7 @@ def _catalogue(c: Context, name: str) -> None:
                 f"struct value_set *const program_value_sets[] = {_addresses(c.value_sets)};",
                 f"struct action_profile *const program_action_profiles[] = {_addresses(c.action_profiles)};",
                 f"struct crc *const program_crcs[] = {_addresses(c.crcs)};",
+                f"const struct digest_list program_digests[] = {{{', '.join([*c.digest_lists.values(), '{0}'])}}};",
                 f"const struct trace_point program_trace_points[] = {{{', '.join([*c.trace_points, '{0}'])}}};",
                 "",
             ]

@@ -128,6 +128,7 @@ class Context:
         self.meters: list[str] = []
         self.crcs: list[str] = []  # custom hashes
         self.hashes = 0
+        self.digest_lists: dict[str, str] = {}  # by their names
         self.value_sets: list[str] = []
         self.action_profiles: list[str] = []
         self.traced = traced

@@ -190,16 +190,20 @@ def _read_directly(c: Context, node: s.Call) -> Value:
 def _digest(c: Context, node: s.Call) -> Value:
     data = node.arguments[1]
     assert data.type is not None
-    c.emit(f"digest_begin({c_string(c.digests[data.type])});")
+    digest = c_string(c.digests[data.type])
+    c.emit(f"digest_begin({digest});")
+    fields = []
     for name, value in _digest_fields(c, "", data):
         bits = as_bits(value.type)
         if bits is None:
             raise unsupported(data.position, f"{value.type} in a digest")
+        fields.append(f"{name} {bits.width} bits")
         if is_wide(bits):
             c.emit(f"digest_wide({c_string(name)}, {expressions.held(c, value).text}.b, {size_of(bits)});")
         else:
             c.emit(f"digest_number({c_string(name)}, {unsigned(value.text, bits)});")
     c.emit("digest_end();")
+    c.digest_lists[digest] = f"{{{digest}, {c_string(', '.join(fields))}}}"
     return DONE
 
 

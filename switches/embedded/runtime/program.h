@@ -290,6 +290,8 @@ static inline uint64_t hash_within(uint64_t hash, uint64_t base, uint64_t most) 
 uint64_t random_between(uint64_t low, uint64_t high);
 int64_t random_between_signed(int64_t low, int64_t high);
 void assertion_failed(const char *where);
+struct digest_list { const char *name, *fields; };  // the fields with their widths
+extern const struct digest_list program_digests[];
 void digest_begin(const char *name);
 void digest_number(const char *field, uint64_t value);
 void digest_wide(const char *field, const uint8_t *bytes, unsigned size);

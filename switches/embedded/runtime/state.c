@@ -156,6 +156,7 @@ static void show_resources(int argc, char **argv, struct reply *reply) {
     for (struct action_profile *const *p = program_action_profiles; *p; p++) say(reply, "action_profile %s%s\n", (*p)->name, (*p)->selects ? " [groups]" : "");
     for (struct value_set *const *set = program_value_sets; *set; set++) say(reply, "value_set %s [%u bits]\n", (*set)->name, (*set)->width);
     for (struct crc *const *hash = program_crcs; *hash; hash++) say(reply, "hash %s [%u bits]\n", (*hash)->name, (*hash)->width);
+    for (const struct digest_list *d = program_digests; d->name; d++) say(reply, "digest %s [%s]\n", d->name, d->fields);
 }
 
 const struct command state_commands[] = {
