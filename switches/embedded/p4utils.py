@@ -28,7 +28,7 @@ from p4utils.utils.client import ThriftClient
 from p4utils.utils.compiler import P4C
 from p4utils.utils.helper import wait_condition
 
-from ..control import ControlError
+from ..control import CommandError
 from ..sockets import is_alive, socket_path
 from ..target import SwitchError, last_lines
 from ..thrift.modules import provide
@@ -194,7 +194,10 @@ class EmbeddedP4RuntimeSwitch(EmbeddedP4Switch, P4RuntimeSwitch):
 
 
 class EmbeddedClient(ThriftClient):
-    """P4-utils' client that gives a switch its commands file. Raises ControlError at the first command that is refused."""
+    """P4-utils' client that gives a switch its commands file.
+
+    As with simple_switch_CLI, a refused command does not keep the next ones from being run: a sentence on stderr tells of it.
+    """
 
     def configure(self) -> None:
         """Run the commands of the file; its comments begin with # or //."""
@@ -204,8 +207,8 @@ class EmbeddedClient(ThriftClient):
                 if line.strip() and not line.lstrip().startswith(("#", "//")):
                     try:
                         control.command(line)
-                    except ControlError as error:
-                        raise ControlError(f"switch {self.sw_name}, {self.cli_input}:{number}: {error}") from None
+                    except CommandError as error:
+                        print(f"switch {self.sw_name}, {self.cli_input}:{number}: {error}", file=sys.stderr)
 
 
 class NetworkAPI(network_API.NetworkAPI):

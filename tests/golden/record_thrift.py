@@ -84,6 +84,8 @@ COMMANDS = {
         meter_set_rates Work.pace 1 0.5:1 0.25:1
         meter_set_rates limit 0 0.5:10 1:20
         meter_get_rates limit 0
+        meter_array_set_rates limit 0.25:5 0.5:6
+        meter_get_rates limit 0
         register_write Work.kept 1 77
         register_read Work.kept 1
         register_read Work.kept

@@ -52,6 +52,12 @@ def test_a_direct_meter_counts_bytes_and_is_executed_at_the_lookup(tmp_path: Pat
         running.command("meter_set_rates m 0 1000:10 1000:10")  # much comes back, and no more than the burst
         time.sleep(0.01)
         assert int.from_bytes(ask(running, b"\x01" + bytes(19))[1:3], "big") == 2
+        running.command("meter_array_set_rates m 0:40 0:80")  # as with simple_switch, of entries to come as well
+        running.command("table_add t tag 3 =>")
+        assert [int.from_bytes(ask(running, bytes([a]) + bytes(19))[1:3], "big") for a in (1, 1, 3, 3, 3)] == [0, 1, 0, 1, 2]
+        running.command("reset_state")
+        handle = running.command("table_add t tag 3 =>").split()[-1]
+        assert running.command(f"meter_get_rates m {handle}") == ""
     assert seen == [0, 1, 2, 2, 7]  # 34 bytes each; a miss changes nothing, and an action that reads nothing finds the colour there
 
 

@@ -63,8 +63,9 @@ static void set_rates(int argc, char **argv, struct reply *reply) {
 static void set_all(int argc, char **argv, struct reply *reply) {
     (void)argc;
     struct meter made;
-    int i = find_name("meter", argv[1], meter_name, NULL, reply);
-    if (i < 0 || !parse_meter(argv + 2, &made, reply)) return;
+    if (!parse_meter(argv + 2, &made, reply) || direct_meter_set_all(argv, &made)) return;
+    int i = find_name("meter", argv[1], meter_name, direct_meter_name, reply);
+    if (i < 0) return;
     for (uint32_t cell = 0; cell < program_meters[i].size; cell++) program_meters[i].cells[cell] = made;
 }
 

@@ -107,6 +107,7 @@ struct table {
     unsigned default_action;
     uint64_t default_data[MAX_ACTION_WORDS];
     struct reference default_to;
+    struct meter meter; // that new entries begin with
     struct entry **buckets, *ordered;
     unsigned bucket_count, entries;
     uint32_t next_handle;

@@ -55,6 +55,7 @@ bool table_remove(struct table *t, uint32_t handle);
 void table_clear(struct table *t);
 void table_reset_default(struct table *t);
 void table_reset_counts(struct table *t);
+void table_set_meters(struct table *t, const struct meter *meter);  // of the entries that there are and of those to come
 void table_each(struct table *t, void (*visit)(const struct table *, const struct entry *, void *), void *argument);
 
 // --- action_profiles.c: members and groups; deletions fail for what is referred to
@@ -90,6 +91,7 @@ void say_action(const struct action_info *action, const uint64_t *data, struct r
 // those of an entry by their name and the entry's handle, NULL with a reason: none; false: no table has some of that name
 bool direct_counter(char **argv, struct count **found, struct reply *reply);
 bool direct_meter(char **argv, struct entry **found, struct reply *reply);
+bool direct_meter_set_all(char **argv, const struct meter *meter);  // false: no table has such meters
 bool direct_counter_reset(char **argv);  // false: no table has such counters
 const char *direct_counter_name(unsigned i);  // NULL behind the last
 const char *direct_meter_name(unsigned i);

@@ -259,6 +259,12 @@ bool direct_meter(char **argv, struct entry **found, struct reply *reply) {
     return t != NULL;
 }
 
+bool direct_meter_set_all(char **argv, const struct meter *meter) {
+    struct table *t = table_with(meter_of, meter_name, argv[1]);
+    if (t) table_set_meters(t, meter);
+    return t != NULL;
+}
+
 const struct command table_commands[] = {
     {"table_add", 3, MANY, table_add, "TABLE ACTION KEY... => DATA... [PRIORITY]"},
     {"table_set_default", 3, MANY, table_set_default, "TABLE ACTION DATA..."},

@@ -66,6 +66,7 @@ struct entry *table_lookup(struct table *t, const uint8_t *key) {
 struct entry *entry_new(const struct table *t) {
     struct entry *e = calloc(1, sizeof *e);
     if (!e || !(e->key = calloc(1, t->key_bytes)) || !(e->mask = calloc(1, t->key_bytes))) abort();
+    e->meter = t->meter;
     return e;
 }
 
@@ -126,6 +127,13 @@ void table_reset_counts(struct table *t) {
         for (struct entry *e = *place; e; e = e->next) e->count = (struct count){0};
 }
 
+void table_set_meters(struct table *t, const struct meter *meter) {
+    struct entry **place;
+    t->meter = *meter;
+    for (unsigned i = 0; (place = list(t, i)); i++)
+        for (struct entry *e = *place; e; e = e->next) e->meter = *meter;
+}
+
 static void remove_at(struct table *t, struct entry **place) {
     struct entry *e = *place;
     *place = e->next;
@@ -176,5 +184,6 @@ void tables_reset(void) {
     for (struct table *const *t = program_tables; *t; t++) {
         if (!(*t)->constant) table_clear(*t);
         if (!(*t)->constant_default || (*t)->profile) table_reset_default(*t);
+        (*t)->meter = (struct meter){0};
     }
 }
