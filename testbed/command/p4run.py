@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT
@@ -232,5 +232,8 @@ def _run_hosts(exercise: Exercise, network: Mininet, folder: Path, console: Cons
 def _prompt(network: Mininet, lines: Sequence[str], dead: DeadSwitches, logs: Path, console: Console) -> None:
     if not lines:
         console.print(f"Logs are in {logs}. A switch's commands: sh python -m inalab.switches.cli SWITCH")
-    with suppress(KeyboardInterrupt):
+    try:
         follow(network, lines, dead)
+    except KeyboardInterrupt:
+        if lines:
+            raise  # not all of them have run: the exit code says so

@@ -219,6 +219,17 @@ def test_an_interrupt_at_the_prompt_ends_what_runs_there_alone(exercise: Path) -
         os.close(terminal)
 
 
+def test_commands_that_an_interrupt_cuts_short_have_not_succeeded(exercise: Path) -> None:
+    with Command("p4run", "topology.json", "-c", "sh echo begun", "-c", "sh sleep 1000", "-c", "sh echo over") as running:
+        end = time.monotonic() + 40
+        while "begun" not in running.printed()[0]:
+            assert time.monotonic() < end and running.poll() is None, running.printed()
+            time.sleep(0.05)
+        os.killpg(running.pid, signal.SIGINT)
+        assert running.wait(40) == 130
+        assert "over" not in running.printed()[0] and "Traceback" not in running.printed()[1]
+
+
 def _p4info(path: Path) -> Any:
     """What p4run writes before anything else."""
     end = time.monotonic() + 30
