@@ -123,6 +123,10 @@ class End:
             made.append(Part(opcode, pair["switch" if up else "own"], (psn + n) % PSNS, payload, reth, immediate))
         return made
 
+    def written(self, message: int, at: int, octets: bytes) -> Part:
+        """A packet that writes to a place in the memory, on a message's queue pair and with its immediate."""
+        return Part(ONLY, self.given[message % self.pairs]["own"], 9, octets, (self.memory + at, self.key, len(octets)), message)
+
 
 class Desk:
     """The student's worker, and no network: what it sends, and what the check writes to its memory."""
@@ -235,6 +239,14 @@ def memory(bench: Workbench) -> None:
     for one, other in zip(end.parts(1, 9, False, sums), end.parts(0, 70, False, sums), strict=True):
         desk.give(one, other)
     desk.expect(sums, "two messages arrive at the same time, on two queue pairs")
+    end, sums = End(0, tensor(512), 4, 2), tensor(512)
+    desk, at = Desk(bench, end), 4 * int(np.random.default_rng().integers(1, 192))
+    desk.give(*end.parts(0, 9, False, np.roll(sums, at // 4 + 1)))
+    for begin in range(0, 4 * MTU, MTU):
+        desk.give(end.written(0, begin, end.octets(0, sums)[begin : begin + MTU]))
+    desk.give(end.written(0, at, end.octets(0, sums)[at : at + MTU]))
+    desk.give(*end.parts(1, 9, False, sums))
+    desk.expect(sums, "a write goes to its address, also where the message of its immediate is complete")
 
 
 @lab.task("a packet that is missing makes the rest of its message nothing", points=15)
@@ -249,6 +261,10 @@ def sequence(bench: Workbench) -> None:
     desk.give(*bad[1:])
     desk.give(right, bad[3])
     desk.give(right, replace(bad[1], psn=bad[0].psn), bad[2], bad[3])
+    for bit in range(24):
+        shifted = [replace(part, psn=(part.psn ^ 1 << bit) % PSNS) for part in bad[1:]]
+        desk.give(right, *shifted)
+        desk.give(right, replace(bad[1], payload=good[1].payload), *shifted[1:])
     wanted = end.parts(1, PSNS - 1, False, sums)
     desk.give(wanted[0], *wanted[2:])
     desk.unfinished("a message lacks a packet")
@@ -260,37 +276,69 @@ def sequence(bench: Workbench) -> None:
     desk.expect(sums, "what follows a gap in its message must not be written")
 
 
+def aimed(end: End, message: int, at: int, sums: Tensor, good: int = 0) -> list[Part]:
+    """A write to where another message's sum is, and as if it were of this one. So many of its packets have the right bytes."""
+    psn, poison = int(np.random.default_rng().integers(PSNS)), tensor(len(end.tensor))
+    parts = [*end.parts(at, psn, False, sums)[:good], *end.parts(at, psn, False, poison)[good:]]
+    parts[-1] = replace(parts[-1], immediate=message)
+    return [replace(part, pair=end.given[message % end.pairs]["own"]) for part in parts]
+
+
+def forbidden(end: End, message: int, sums: Tensor) -> list[tuple[str, list[Part]]]:
+    """Writes that a worker must not take, although it awaits the message. They would change the sums of messages 0 and 1."""
+    (first, *rest), (right, *others) = aimed(end, message, 0, sums), aimed(end, message, 1, sums, good=1)
+    assert first.reth is not None and right.reth is not None
+    (address, key, length), whole, own = first.reth, 4 * len(end.tensor), {pair["own"] for pair in end.given}
+    pairs = [end.given[0]["switch"], *(0 if (other := first.pair ^ 1 << bit) in own else other for bit in range(24))]
+    return [
+        *(("with another key", [replace(first, reth=(address, key ^ 1 << bit, length)), *rest]) for bit in range(32)),
+        ("with the switch's key", [replace(first, reth=(address, end.entry(1), length)), *rest]),
+        *(("on a queue pair that there is not", [replace(part, pair=pair) for part in (first, *rest)]) for pair in pairs),
+        ("below the memory", [replace(first, reth=(address - 512, key, length)), *rest]),
+        ("beyond the memory", [replace(first, reth=(address + whole - 512, key, length)), *rest]),
+        ("of more than the memory", [replace(first, reth=(address, key, whole + 4)), *rest]),
+        ("of more packets than its length", [replace(right, reth=(right.reth[0], key, MTU)), *others]),
+        ("of fewer packets than its length", [right, replace(others[-1], psn=(right.psn + 1) % PSNS)]),
+    ]
+
+
+def damaged(end: End, message: int, sums: Tensor) -> list[list[bytes]]:
+    """Such writes as frames. A bit is wrong in one of them, which the ICRC covers or which is in it; those before it are right."""
+    draw, made = np.random.default_rng(), []
+    for at, which in enumerate((0, 1, 3)):
+        for place in (19, *draw.integers(54, 58 + MTU, 4).tolist(), -4, -3, -2, -1):
+            frames = [bytearray(write(part, end.number)) for part in aimed(end, message, at, sums, good=which)]
+            frames[which][place] ^= 1 << int(draw.integers(8))
+            made.append([bytes(frame) for frame in frames])
+    return made
+
+
 @lab.task("nobody writes where nothing is allowed", points=15)
 def protection(bench: Workbench) -> None:
-    end, sums, poison = End(0, tensor(512), 4, 2), tensor(512), tensor(512)
-    desk = Desk(bench, end)
-    desk.give(*end.parts(0, 100, False, sums))
-    on_other = [replace(part, pair=end.given[1]["own"]) for part in end.parts(0, 104, False, poison)]
-    first, *rest = [replace(part, immediate=1) if part.immediate == 0 else part for part in on_other]
-    address, key, length = end.memory, end.key, len(end.octets(0))
-    bad = {
-        "with another key": [replace(first, reth=(address, key ^ 1, length)), *rest],
-        "with the switch's key": [replace(first, reth=(address, end.entry(1), length)), *rest],
-        "below the memory": [replace(first, reth=(address - 512, key, length)), *rest],
-        "beyond the memory": [replace(first, reth=(address + 2048 - 512, key, length)), *rest],
-        "of more than the memory": [replace(first, reth=(address, key, 2052)), *rest],
-        "on a queue pair that there is not": [replace(part, pair=(1 << 21) + 5) for part in (first, *rest)],
-        "of more packets than its length": [replace(first, reth=(address, key, MTU)), *rest],
-        "of fewer packets than its length": [first, replace(rest[-1], psn=first.psn + 1)],
-    }
-    for about, parts in bad.items():
-        keeps = "length" in about  # the first packet is right, and may be written
-        desk.give(*[replace(p, payload=sums.astype(">i4").tobytes()[:MTU]) if keeps and n == 0 else p for n, p in enumerate(parts)])
-        desk.unfinished(f"a write {about} is none")
-    right = replace(first, payload=end.octets(0, sums)[:MTU])
-    for damaged, at in ((0, 19), (0, 45), (0, 60), (0, 100), (0, -1), (1, 70), (2, -2), (3, 57)):
-        for n, part in enumerate((first if damaged == 0 else right, *rest)):
-            frame = bytearray(write(part, 0))
-            frame[at] ^= 0x40 * (n == damaged)
-            if n >= damaged or n == 0:
-                desk.raw(bytes(frame))
-    desk.unfinished("a message with a packet whose ICRC is wrong is none")
-    desk.give(*end.parts(1, 300, False, sums))
+    """Such writes come in an order that is drawn, and messages that are as they must be among them."""
+    draw = np.random.default_rng()
+    count = int(draw.integers(8, 12))
+    end, sums = End(0, tensor(256 * count), 4, 2), tensor(256 * count)
+    desk, turns = Desk(bench, end), sorted(draw.random(count - 6).tolist())
+    for message in range(3):
+        desk.give(*end.parts(message, int(draw.integers(PSNS)), False, sums))
+    cases = len(forbidden(end, 3, sums)) + len(damaged(end, 3, sums))
+    message = 3
+    for done, case in enumerate(draw.permutation(cases).tolist()):
+        while turns and turns[0] < done / cases:
+            turns.pop(0)
+            desk.give(*end.parts(message, int(draw.integers(PSNS)), False, sums))
+            message += 1
+        bad = [(f"a write {about} is none", [write(part, 0) for part in parts]) for about, parts in forbidden(end, message, sums)]
+        bad += [("a message with a packet whose ICRC is wrong is none", frames) for frames in damaged(end, message, sums)]
+        about, frames = bad[case]
+        sent = len(desk.sent)
+        for frame in frames:
+            desk.raw(frame)
+        if len(desk.sent) != sent:
+            raise Failure(f"{about}, and the worker sends the next message")
+    for late in range(message, count):
+        desk.give(*end.parts(late, int(draw.integers(PSNS)), False, sums))
     desk.expect(sums, "writes with wrong keys, addresses, lengths, queue pairs and ICRCs must change nothing")
 
 
@@ -418,11 +466,15 @@ def again(bench: Workbench) -> Share:
                     run(bench, tensors(2, 64 * 6), 3, 1, losing_these((source, target, number)))
                 except Failure as failure:
                     raise Failure(f"packet {number} from {source} to {target} is lost: {failure}", failure.trace) from None
-    costs: Mapping[float, float] = {}
+    networks: Mapping[float, Network] = {}
     try:
-        costs = {loss: run(bench, tensors(3, 64 * PACKETS), loss=losing(loss, 3) if loss else None).now / bound() for loss in FULL}
+        networks = {loss: run(bench, tensors(3, 64 * PACKETS), loss=losing(loss, 3) if loss else None) for loss in FULL}
     except Failure as failure:
         raise Failure(f"packets are lost at random: {failure}", failure.trace) from None
+    sent = networks[0.0].directions["h1", 0].packets
+    if sent > PACKETS:
+        raise Failure(f"no packet is lost, and a worker sends {sent} for a tensor of {PACKETS}: nothing must be sent again")
+    costs = {loss: network.now / bound() for loss, network in networks.items()}
     share = 0.4 + sum(0.2 * by_degrees(costs[loss], FULL[loss], 2 * FULL[loss]) for loss in FULL)
     wording = ", ".join(f"{costs[loss]:.1f} at {loss:.0%}" for loss in FULL)
     return Share(share, f"times the link's bound: {wording}; full points up to {', '.join(f'{most:g}' for most in FULL.values())}")

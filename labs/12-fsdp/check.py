@@ -1,6 +1,7 @@
 """Lab 12: sharded training: sums for their owners alone, and layers that are gathered when they are needed."""
 
 import runpy
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from inalab.testbed.lab.aggregation import LANES, SWITCH, Update, address, read,
 from inalab.testbed.lab.confinement import GIVEN
 from inalab.testbed.lab.lab import Failure, Lab
 from inalab.testbed.lab.network import Network
+from inalab.testbed.lab.network import Packet as OnLink
 from inalab.testbed.lab.student import expect_array
 from inalab.testbed.lab.summing import LINK, shown, switch_commands
 from inalab.testbed.lab.switch import StudentSwitch
@@ -27,10 +29,13 @@ MODEL = runpy.run_path(str(GIVEN / "layers.py"))
 Floats = NDArray[np.float32]
 
 
-def started(bench: Workbench, workers: int) -> StudentSwitch:
-    """The student's switch, with worker w at port w + 1."""
-    owners = [f"table_add owners set_owner {address(worker)} => {worker + 1}" for worker in range(workers)]
-    return bench.switch([*switch_commands(workers), *owners], ports=workers + 1)
+class Started:
+    """The student's switch, and the workers' ports, which are drawn anew each time."""
+
+    def __init__(self, bench: Workbench, workers: int) -> None:
+        self.ports = [int(port) + 1 for port in np.random.default_rng().permutation(workers)]  # of each worker
+        owners = [f"table_add owners set_owner {address(worker)} => {port}" for worker, port in enumerate(self.ports)]
+        self.switch: StudentSwitch = bench.switch([*switch_commands(workers), *owners], ports=workers + 1)
 
 
 def owned(worker: int, owner: int, number: int, **fields: Any) -> Packet:
@@ -40,26 +45,29 @@ def owned(worker: int, owner: int, number: int, **fields: Any) -> Packet:
     return made
 
 
-def scattered(switch: StudentSwitch, workers: int, owner: int, number: int, slot: int) -> None:
+def scattered(started: Started, owner: int, number: int, slot: int) -> None:
     """A sum: with the last worker's vector the owner must get it, and the others a FREE."""
+    ports, workers = started.ports, len(started.ports)
     for worker in range(workers - 1):
         sent = owned(worker, owner, number, slot=slot, chunk=number)
-        switch.expect(worker + 1, sent, [], f"after {worker + 1} of {workers} vectors nothing must leave")
+        started.switch.expect(ports[worker], sent, [], f"after {worker + 1} of {workers} vectors nothing must leave")
     made = result(workers - 1, sum_of([vector(100 * number + w) for w in range(workers)]), slot=slot, chunk=number)
     made.dst = address(owner)
     free = made.copy()
     free.kind = FREE
     bare = bytes(free)[: -4 * LANES]  # without the values
     sent, about = owned(workers - 1, owner, number, slot=slot, chunk=number), f"the sum of worker {owner}'s chunk is complete"
-    came = switch.send(workers, bytes(sent))
+    came = started.switch.send(ports[-1], bytes(sent))
     for port in range(1, workers + 1):
         here = [packet for to, packet in came if to == port]
-        wanted = bytes(made) if port == owner + 1 else bare
+        wanted = bytes(made) if port == ports[owner] else bare
         if len(here) != 1 or len(came) != workers:
             raise Failure(f"{about}: one packet must leave at each worker's port; {len(here)} of {len(came)} leave at port {port}")
         if unnamed(here[0]) != unnamed(wanted):
             what = (
-                "its owner must get it as a RESULT" if port == owner + 1 else "who does not own it must get a FREE without values"
+                "its owner must get it as a RESULT"
+                if port == ports[owner]
+                else "who does not own it must get a FREE without values"
             )
             raise Failure(f"{about}: {what}", f"Expected at port {port}: {wanted.hex(' ')}\nCame:              {here[0].hex(' ')}")
 
@@ -73,39 +81,42 @@ def unnamed(packet: bytes) -> bytes:
 def owner(bench: Workbench) -> None:
     draw = np.random.default_rng()
     for workers in (2, 5, 16):
-        switch = started(bench, workers)
+        switch = Started(bench, workers)
         for number, who in enumerate(draw.permutation(workers)[:4]):
-            scattered(switch, workers, int(who), number, slot=int(draw.integers(256)))
+            scattered(switch, int(who), number, slot=int(draw.integers(256)))
 
 
 @lab.task("slots do not touch each other, and begin at zero", points=5)
 def slots(bench: Workbench) -> None:
-    switch = started(bench, 3)
-    switch.send(1, bytes(owned(0, 2, 90, slot=9, chunk=90)))
+    started = Started(bench, 3)
+    switch, ports = started.switch, started.ports
+    waits, *others = (int(slot) for slot in np.random.default_rng().choice(np.arange(1, 255), 4, replace=False))
+    switch.send(ports[0], bytes(owned(0, 2, 900, slot=waits, chunk=90)))
     for number in range(3):
-        for slot in (0, 8, 255):
-            scattered(switch, 3, (number + slot) % 3, 3 * number + slot, slot)
-    switch.send(2, bytes(owned(1, 2, 90, slot=9, chunk=90)))
-    came = {port: read(packet) for port, packet in switch.send(3, bytes(owned(2, 2, 90, slot=9, chunk=90)))}
-    if (sums := came.get(3)) is None or list(sums.values) != sum_of([vector(9000 + worker) for worker in range(3)]):
-        raise Failure("slot 9 waited while others were used: its sum must have nothing of those in it")
+        for slot in (0, 255, *others):
+            scattered(started, (number + slot) % 3, 300 * number + slot, slot)
+    switch.send(ports[1], bytes(owned(1, 2, 900, slot=waits, chunk=90)))
+    came = {port: read(packet) for port, packet in switch.send(ports[2], bytes(owned(2, 2, 900, slot=waits, chunk=90)))}
+    if (sums := came.get(ports[2])) is None or list(sums.values) != sum_of([vector(90_000 + worker) for worker in range(3)]):
+        raise Failure(f"slot {waits} waited while others were used: its sum must have nothing of those in it")
 
 
 @lab.task("parameters go to all but their owner", points=10)
 def parameters(bench: Workbench) -> None:
-    switch = started(bench, 4)
+    started = Started(bench, 4)
+    switch, port_of = started.switch, started.ports
     for worker in (2, 0, 3):
         sent = update(worker, vector(worker), kind=PARAMETERS, version=7, chunk=3 + worker)
         sent.dst = "ff:ff:ff:ff:ff:ff"
-        ports = [port for port in range(1, 5) if port != worker + 1]
+        ports = [port for port in range(1, 5) if port != port_of[worker]]
         about = f"worker {worker}'s PARAMETERS must reach all others as they are, and not come back"
-        switch.expect(worker + 1, sent, [(port, sent) for port in ports], about)
+        switch.expect(port_of[worker], sent, [(port, sent) for port in ports], about)
     for kind in (RESULT, FREE, 7):
-        switch.expect(1, update(0, vector(1), kind=kind), [], f"a packet of kind {kind} from a worker must be dropped")
+        switch.expect(port_of[0], update(0, vector(1), kind=kind), [], f"a packet of kind {kind} from a worker must be dropped")
     stray = update(0, vector(1))
     stray.dst = SWITCH
-    switch.expect(1, stray, [], "a vector that is for no worker must be dropped")
-    scattered(switch, 4, 1, 5, slot=0)  # nothing of all that is in a sum
+    switch.expect(port_of[0], stray, [], "a vector that is for no worker must be dropped")
+    scattered(started, 1, 5, slot=0)  # nothing of all that is in a sum
 
 
 # --- the worker, with a switch and other workers that the check plays
@@ -140,9 +151,10 @@ class Task:
         rows = values.reshape(-1, LANES).tolist()
         return {layer * self.workers * self.chunks + first + n: tuple(row) for n, row in enumerate(rows)}
 
-    def trained(self) -> list[Floats]:
-        """The layers after all steps, computed in one place."""
+    def trained(self) -> tuple[list[Floats], list[list[NDArray[np.int32]]]]:
+        """The layers after all steps, computed in one place; and each step's sums of gradients, layer by layer."""
         current, momenta = [layer.copy() for layer in self.layers], [np.zeros(self.width, np.float32) for _ in self.layers]
+        summed = []
         for _ in range(self.steps):
             sums = [np.zeros(self.width, np.int32) for _ in self.layers]
             for x, target in zip(self.x, self.target, strict=True):
@@ -155,18 +167,35 @@ class Task:
                     sums[n] += gradient
             for n in range(self.depth):
                 current[n], momenta[n] = MODEL["update"](current[n], momenta[n], sums[n], self.workers)
-        return current
+            summed.append(sums)
+        return current, summed
 
 
 class Others:
-    """A switch, and all workers but one. In gather g these have the parameters `given[g]` of its layer."""
+    """A switch, and all workers but one. In gather g these have the parameters `given[g]` of its layer.
 
-    def __init__(self, task: Task, number: int, given: Sequence[Floats]) -> None:
-        self.task, self.number, self.given = task, number, given
+    With `slow`, a sum of each layer waits until those of all other slots have been sent.
+    """
+
+    def __init__(self, task: Task, number: int, given: Sequence[Floats], slow: bool) -> None:
+        self.task, self.number, self.given, self.slow = task, number, given, slow
         self.seen: list[tuple[Update, str]] = []  # packets, and where they go
-        self.times: list[float] = []
         self.told = 0  # gathers of which the others have sent theirs
         self.came = 0  # packets of the collective that is under way
+        self.last: dict[int, float] = {}  # when the last packet of each gather has begun its way to the worker, and
+        self.first: dict[int, float] = {}  # when the worker's first one has begun its own
+        self.sums: list[NDArray[np.int32]] = []  # of the worker's own shard, scatter by scatter
+        self.held = -1  # the slot whose sum waits, and the sum
+        self.waiting: list[tuple[int, bytes]] = []
+        self.early: list[int] = []  # slots that the worker has used while their sum waited
+
+    def watch(self, packet: OnLink) -> None:
+        got = read(packet.data)
+        if got is not None and got.kind == PARAMETERS:
+            if packet.source == "s1":
+                self.last[got.version] = packet.time
+            else:
+                self.first.setdefault(got.version, packet.time)
 
     def send(self, port: int, packet: bytes) -> list[tuple[int, bytes]]:
         got = read(packet)
@@ -174,19 +203,42 @@ class Others:
             raise Failure(f"the worker sends a packet that is none of these labs: {packet[:24].hex(' ')} …")
         self.seen.append((got, packet[:6].hex(":")))
         self.came += 1
-        if got.kind == PARAMETERS:
-            if self.came < self.task.chunks:
-                return []
-            self.came = 0
-            gather = sum(one.kind == PARAMETERS for one, _ in self.seen) // self.task.chunks - 1
-            ahead = gather + 1 if gather % (2 * self.task.depth) < self.task.depth else gather
-            return self._parameters(ahead, late=gather)
-        last = self.came == self.task.workers * self.task.chunks
-        self.came = 0 if last else self.came
-        mine = (got.chunk % (self.task.workers * self.task.chunks)) // self.task.chunks == self.number
-        answer = write(Update(RESULT if mine else FREE, chunk=got.chunk, slot=got.slot, values=got.values))
-        early = self._parameters(self.told) if last else []
-        return [*early, (1, answer if mine else answer[: -4 * LANES])]
+        return self._gathered() if got.kind == PARAMETERS else self._scattered(got)
+
+    def _gathered(self) -> list[tuple[int, bytes]]:
+        if self.came < self.task.chunks:
+            return []
+        self.came = 0
+        gather = sum(one.kind == PARAMETERS for one, _ in self.seen) // self.task.chunks - 1
+        ahead = gather + 1 if gather % (2 * self.task.depth) < self.task.depth else gather
+        return self._parameters(ahead, late=gather)
+
+    def _scattered(self, got: Update) -> list[tuple[int, bytes]]:
+        task, total = self.task, self.task.workers * self.task.chunks
+        if self.came == 1 or not self.sums:
+            self.sums.append(np.zeros(task.chunks * LANES, np.int32))
+            self.held = int(task.draw.integers(task.slots)) if self.slow else -1
+        n = got.chunk % total
+        answer = [self._sum(got, n)]
+        if n % task.slots == self.held and not self.waiting:
+            self.waiting, answer = answer, []
+        elif n % task.slots == self.held:
+            self.early.append(self.held)
+        if self.held >= 0 and self.came == total - len(range(self.held, total, task.slots)) + 1:
+            answer, self.waiting, self.held = [*answer, *self.waiting], [], -1
+        if self.came < total:
+            return answer
+        self.came = 0
+        return [*self._parameters(self.told), *answer]
+
+    def _sum(self, got: Update, n: int) -> tuple[int, bytes]:
+        """What comes for the layer's chunk n: with gradients of the others, if the worker owns it."""
+        at = n - self.number * self.task.chunks
+        if not 0 <= at < self.task.chunks:
+            return 1, write(Update(FREE, chunk=got.chunk, slot=got.slot))[: -4 * LANES]
+        values = np.array(got.values) + self.task.draw.integers(-20_000, 20_001, LANES)
+        self.sums[-1][at * LANES : (at + 1) * LANES] = values
+        return 1, write(Update(RESULT, chunk=got.chunk, slot=got.slot, values=tuple(values.tolist())))
 
     def _parameters(self, upto: int, late: int = -1) -> list[tuple[int, bytes]]:
         """The others' of all gathers up to this one. Some workers may be ahead; one packet of gather `late` comes last."""
@@ -215,8 +267,8 @@ def alone(bench: Workbench, changing: bool) -> tuple[Task, Others, int]:
         given = [task.layers[n] for _ in range(task.steps) for n in (*range(task.depth), *reversed(range(task.depth)))]
         if changing:
             given = [task.drawn() for _ in given]
-        others, network = Others(task, number, given), Network()
-        network.watch = lambda packet: others.times.append(packet.time) if packet.source == "h1" else None
+        others = Others(task, number, given, slow=not changing)
+        network = Network(watch=others.watch)
         network.star("s1", others, {"h1": bench.host("Worker", "the worker")}, LINK)
         network.run({"h1": task.start(number)}, quiet=True)
         return task, others, number
@@ -257,6 +309,8 @@ def gather(bench: Workbench) -> None:
         expect_chunks({one.chunk: one.values for one in sent}, due, f"gather {n}, of worker {number} of 3, 4 chunks a shard:")
         if any(one.kind != PARAMETERS or one.version != n for one in sent) or len(sent) != task.chunks:
             raise Failure(f"gather {n} must be {task.chunks} packets PARAMETERS of version {n}, one for each chunk", str(sent[0]))
+        if n < task.depth and others.first.get(n + 1, np.inf) < others.last.get(n, 0.0) + LINK.delay:
+            raise Failure(f"gather {n + 1} begins before gather {n} is complete: a worker must wait for the others' parameters")
 
 
 @lab.task("a worker scatters gradients to their owners, with all slots in use", points=15)
@@ -269,9 +323,8 @@ def scatter(bench: Workbench) -> None:
         inputs.append(MODEL["forward"](layer, inputs[-1]))
     gradient, _ = MODEL["backward"](task.layers[top], inputs[-2], MODEL["error"](inputs[-1], task.target[number]))
     expect_chunks({one.chunk: one.values for one, _ in sent}, task.cut(top, gradient), "the last layer's gradients:")
-    begin = others.seen.index(sent[0])
-    if others.times[begin + task.slots] - others.times[begin] < 2 * LINK.delay:
-        raise Failure(f"there are {task.slots} slots: the next chunk of a slot must wait until the slot is free")
+    if others.early:
+        raise Failure(f"there are {task.slots} slots: the next chunk of slot {others.early[0]} must wait until the slot is free")
     for one, to in sent:
         n = one.chunk % total
         if (one.slot, to) != (n % task.slots, address(n // task.chunks)):
@@ -285,7 +338,7 @@ def passes(bench: Workbench) -> None:
     task, others, number = alone(bench, True)
     shards = [layer[task.of(number)].copy() for layer in task.layers]
     momenta = [np.zeros_like(shard) for shard in shards]
-    found, at, gathers = collectives(others), 0, 0
+    found, at, gathers, scatters = collectives(others), 0, 0, 0
 
     def gathered(layer: int) -> Floats:
         nonlocal at, gathers
@@ -308,33 +361,55 @@ def passes(bench: Workbench) -> None:
             sent = {one.chunk: one.values for one, _ in (found[at] if at < len(found) else [])}
             expect_chunks(sent, task.cut(layer, gradient), about)
             at += 1
-            own = gradient[task.of(number)]  # the switch that the check plays adds nothing to it
-            shards[layer], momenta[layer] = MODEL["update"](shards[layer], momenta[layer], own, task.workers)
+            sums = others.sums[scatters]
+            shards[layer], momenta[layer] = MODEL["update"](shards[layer], momenta[layer], sums, task.workers)
+            scatters += 1
 
 
 # --- everything together
 
 
 def run(bench: Workbench, task: Task) -> Network:
-    """The student's workers train through the student's switch; each must have its shards, bit for bit."""
-    network, names = Network(), [f"h{worker + 1}" for worker in range(task.workers)]
-    network.star("s1", started(bench, task.workers), {name: bench.host("Worker", name, "sharded.py") for name in names}, LINK)
+    """The student's workers train through the student's switch; each must have its shards, bit for bit, and the sums."""
+    came: dict[str, Counter[tuple[int, ...]]] = {f"h{worker + 1}": Counter() for worker in range(task.workers)}
+
+    def watch(packet: OnLink) -> None:
+        got = read(packet.data)
+        if packet.source == "s1" and got is not None:
+            came[packet.target][(got.kind, got.chunk, *got.values)] += 1
+
+    network, started = Network(watch=watch), Started(bench, task.workers)
+    names = [f"h{started.ports.index(port + 1) + 1}" for port in range(task.workers)]  # in the ports' order
+    network.star("s1", started.switch, {name: bench.host("Worker", name, "sharded.py") for name in names}, LINK)
     try:
-        network.run({name: task.start(worker) for worker, name in enumerate(names)})
-        trained = task.trained()
-        for worker, name in enumerate(names):
-            expected = np.concatenate([layer[task.of(worker)] for layer in trained])
-            found = expect_array(network.results[name], len(expected), "f", f"finish() of worker {worker}")
-            wrong = np.flatnonzero(found != expected)
-            if len(wrong):
-                at = int(wrong[0])
+        network.run({f"h{worker + 1}": task.start(worker) for worker in range(task.workers)})
+        trained, summed = task.trained()
+        for worker in range(task.workers):
+            expect_shards(network.results[f"h{worker + 1}"], np.concatenate([layer[task.of(worker)] for layer in trained]), worker)
+            due: Counter[tuple[int, ...]] = Counter()
+            for sums in summed:
+                for layer, values in enumerate(sums):
+                    cut = task.cut(layer, values[task.of(worker)], worker * task.chunks)
+                    due.update((RESULT, chunk, *row) for chunk, row in cut.items())
+            if lacking := due - came[f"h{worker + 1}"]:
                 raise Failure(
-                    f"{len(wrong)} of {len(expected)} parameters of worker {worker} are wrong",
-                    f"The first is number {at}: it must be {expected[at]!r}, and is {found[at]!r}",
+                    f"worker {worker} has its parameters, but {lacking.total()} of {due.total()} sums of gradients have not "
+                    "come to it as RESULT: the switch must add"
                 )
     except Failure as failure:
         raise Failure(str(failure), "\n".join(filter(None, [failure.trace, shown(network.recent)]))) from None
     return network
+
+
+def expect_shards(result: Any, expected: Floats, worker: int) -> None:
+    found = expect_array(result, len(expected), "f", f"finish() of worker {worker}")
+    wrong = np.flatnonzero(found != expected)
+    if len(wrong):
+        at = int(wrong[0])
+        raise Failure(
+            f"{len(wrong)} of {len(expected)} parameters of worker {worker} are wrong",
+            f"The first is number {at}: it must be {expected[at]!r}, and is {found[at]!r}",
+        )
 
 
 @lab.task("the trained model is that of one worker with all the data", points=15)

@@ -1,5 +1,6 @@
 """Lab 13: a group whose members fail, and sums that are those of its members alone."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,6 @@ lab = Lab(
 )  # fmt: skip
 
 UPDATE, GROUP, ALIVE, DONE, COMMIT = 1, 3, 4, 5, 6
-COORDINATOR = 20  # its port
 WORKERS = 6
 PERIOD, PATIENCE = 500.0, 2000.0  # microseconds
 Calls = list[tuple[str, Any]]
@@ -30,22 +30,25 @@ def bits(members: Sequence[int]) -> int:
     return sum(1 << member for member in members)
 
 
-def commands(workers: int) -> list[str]:
-    """Worker w is at port w + 1."""
-    return [f"table_set_default coordinator set_coordinator {COORDINATOR}", *group(range(1, workers + 1))]
+def started(bench: Workbench, workers: int) -> tuple[StudentSwitch, int]:
+    """The student's switch, with worker w at port w + 1; and the coordinator's port, which is drawn anew each time."""
+    port = int(np.random.default_rng().integers(17, 33))
+    return bench.switch(
+        [f"table_set_default coordinator set_coordinator {port}", *group(range(1, workers + 1))], ports=port + 1
+    ), port
 
 
 class Desk:
     """The student's switch with a group, and the vectors of its members: worker w's in round r of epoch e is one of its own."""
 
     def __init__(self, bench: Workbench, workers: int = WORKERS) -> None:
-        self.switch: StudentSwitch = bench.switch(commands(workers), ports=COORDINATOR + 1)
+        self.switch, self.coordinator = started(bench, workers)
         self.workers, self.epoch, self.members = workers, 0, [*range(workers)]
 
     def adopt(self, epoch: int, members: Sequence[int]) -> None:
         """The coordinator makes a group; where its packet goes is another task's."""
         self.epoch, self.members = epoch, list(members)
-        self.switch.send(COORDINATOR, write(Update(GROUP, job=epoch, values=(bits(members),) + (0,) * (LANES - 1))))
+        self.switch.send(self.coordinator, write(Update(GROUP, job=epoch, values=(bits(members),) + (0,) * (LANES - 1))))
 
     def values(self, worker: int, number: int, slot: int) -> list[int]:
         return vector(10_000 * self.epoch + 100 * number + 16 * slot + worker)
@@ -91,10 +94,10 @@ def reach(bench: Workbench) -> None:
     for kind, epoch, name in ((GROUP, 3, "GROUP"), (GROUP, 3, "GROUP"), (COMMIT, 3, "COMMIT"), (GROUP, 2, "GROUP")):
         made = update(0, [bits([0, 2, 5])], kind=kind, job=epoch)
         about = f"a {name} from the coordinator must reach all workers as it is, also where it is not new"
-        desk.switch.expect(COORDINATOR, made, [(port, made) for port in range(1, WORKERS + 1)], about)
+        desk.switch.expect(desk.coordinator, made, [(port, made) for port in range(1, WORKERS + 1)], about)
     for kind, name in ((ALIVE, "an ALIVE"), (DONE, "a DONE")):
         made = update(4, [], kind=kind, job=1)
-        desk.switch.expect(5, made, [(COORDINATOR, made)], f"{name} must reach the coordinator as it is, whoever sends it")
+        desk.switch.expect(5, made, [(desk.coordinator, made)], f"{name} must reach the coordinator as it is, whoever sends it")
     for kind in (GROUP, COMMIT, 2, 7):
         about = f"a packet of kind {kind} from a worker must be dropped: only the coordinator makes and commits groups"
         desk.switch.expect(2, update(1, [bits([1])], kind=kind, job=9), [], about)
@@ -117,22 +120,33 @@ def members(bench: Workbench) -> None:
 
 @lab.task("nothing of an earlier group enters a sum", points=15)
 def earlier(bench: Workbench) -> None:
+    draw = np.random.default_rng()
     for _ in range(2):
         desk = Desk(bench)
         who = drawn(WORKERS, 3)
-        desk.adopt(1, range(WORKERS))
+        half, whole, next_half, unused, late = (int(slot) for slot in draw.choice(256, 5, replace=False))
+        epoch = int(draw.integers(1, 60))
+        desk.adopt(epoch, range(WORKERS))
         for worker in who[:2] + [w for w in range(WORKERS) if w not in who]:
-            desk.waits(worker, 0, "the sum is not complete", slot=5)  # half a sum, also of who dies
-            desk.waits(worker, 1, "the sum is not complete", slot=7)
-        desk.round(0, slot=6)  # a whole one
-        desk.waits(who[0], 1, "the sum is not complete", slot=6)
-        desk.adopt(2, who)
-        for slot in (5, 6, 7):
+            desk.waits(worker, 0, "the sum is not complete", slot=half)  # half a sum, also of who dies
+            desk.waits(worker, 1, "the sum is not complete", slot=next_half)
+            desk.waits(worker, 0, "the sum is not complete", slot=late)
+        desk.round(0, slot=whole)  # a whole one
+        desk.waits(who[0], 1, "the sum is not complete", slot=whole)
+        desk.adopt(epoch + 1, who)
+        for slot in (half, whole, next_half):
             for number in range(3):
                 desk.round(number, slot)
-        desk.adopt(3, who[1:])
-        desk.round(2, slot=6)
-        desk.round(1, slot=9)
+        desk.adopt(epoch + 2, who[1:])
+        desk.round(2, slot=whole)
+        desk.round(1, slot=unused)
+        desk.round(0, slot=late)
+    for bit in range(8):
+        desk = Desk(bench)
+        desk.adopt(before := 1 if bit else 2, range(WORKERS))
+        desk.waits(5, 0, "the sum is not complete")
+        desk.adopt(before ^ 1 << bit, [0, 1, 5])  # every bit of an epoch counts
+        desk.round(0)
 
 
 @lab.task("who is not in the group adds nothing", points=10)
@@ -141,13 +155,19 @@ def outside(bench: Workbench) -> None:
     desk.waits(0, 0, "there is no group yet: a vector must be dropped")
     who = drawn(WORKERS)
     (other, *_) = [w for w in range(WORKERS) if w not in who]
-    desk.adopt(4, who)
+    now = int(np.random.default_rng().integers(100, 156))
+    desk.adopt(now, who)
     desk.waits(who[0], 0, "the sum is not complete")
     desk.waits(other, 0, f"worker {other} is not in the group {who}: its vector must be dropped")
-    for epoch in (3, 5, 1, 255):
+    for epoch in (now - 1, now + 1, *(now ^ 1 << bit for bit in range(8))):
         for worker in [*who[1:], other]:
-            desk.waits(worker, 0, f"the group has epoch 4: a vector of epoch {epoch} must be dropped", job=epoch)
-    for epoch, port, about in ((3, COORDINATOR, "an older GROUP"), (4, COORDINATOR, "the same epoch"), (9, 2, "a worker's GROUP")):
+            desk.waits(worker, 0, f"the group has epoch {now}: a vector of epoch {epoch} must be dropped", job=epoch)
+    made = [
+        (now - 1, desk.coordinator, "an older GROUP"),
+        (now, desk.coordinator, "the same epoch"),
+        (now + 5, 2, "a worker's GROUP"),
+    ]
+    for epoch, port, about in made:
         desk.switch.send(port, write(Update(GROUP, job=epoch, values=(bits([other]),) + (0,) * (LANES - 1))))
         desk.waits(who[0], 0, f"{about} changes nothing: the sum is not complete, and the vector is in it")
     for worker in who[1:-1]:
@@ -160,10 +180,10 @@ def outside(bench: Workbench) -> None:
 
 
 class Relay:
-    """Takes the workers' packets to the coordinator, and its own nowhere: what it sends is watched."""
+    """Takes the workers' packets to the coordinator at port 0, and its own nowhere: what it sends is watched."""
 
     def send(self, port: int, packet: bytes) -> list[tuple[int, bytes]]:
-        return [] if port == COORDINATOR else [(COORDINATOR, packet)]
+        return [] if port == 0 else [(0, packet)]
 
 
 Said = tuple[float, int, int, int]  # when, by whom, kind, epoch
@@ -185,7 +205,7 @@ def answers(
     sources: dict[str, HostOn] = {"workers": Source(sorted(packets)), "end": Source([(end, write(Update(7)))])}
     network.star("s1", Relay(), sources, LINK)
     network.hosts["coordinator"] = bench.host("Coordinator", "the coordinator", "coordinator.py")
-    network.join("coordinator", 0, "s1", COORDINATOR, LINK)
+    network.join("coordinator", 0, "s1", 0, LINK)
     network.run({"coordinator": {"workers": workers, "period": PERIOD, "patience": patience}})
     return sent
 
@@ -236,8 +256,20 @@ def silent(bench: Workbench) -> None:
         (last_second + late, sorted([third, fourth])),
     ]
     expect_groups(sent, groups)
+    expect_need(sent, said)
     if not any(woken < when < woken + 400 and one.kind == GROUP for when, one in sent):
         raise Failure(f"worker {first} was put out, and says later that it is alive, in epoch 1: it must get the GROUP again")
+
+
+def expect_need(sent: Sequence[tuple[float, Update]], said: Sequence[Said]) -> None:
+    """A GROUP that is not new must answer somebody who is in another epoch."""
+    known = 0
+    for when, one in sent:
+        if one.kind == GROUP and one.job == known and not any(when - 400 < at < when and now != known for at, _, _, now in said):
+            raise Failure(
+                f"at {when:.0f} µs the GROUP of epoch {known} is sent again, and nobody lacks it: all say that they are in it"
+            )
+        known = max(known, one.job) if one.kind == GROUP else known
 
 
 @lab.task("who is never heard of is put out, too", points=5)
@@ -251,18 +283,27 @@ def never(bench: Workbench) -> None:
 
 @lab.task("the sum counts when every member has it", points=15)
 def commit(bench: Workbench) -> None:
+    """The times are drawn, more than once: no time alone can tell when all are done."""
     draw = np.random.default_rng()
-    first, second, third = (int(w) for w in draw.permutation(3))
-    living = [one for worker in range(3) for one in alive(worker, 100 + 50 * worker, 8000 + 2000 * worker, 1)]
-    done = [(900.0, first, 1), (1400.0, first, 1), (1900.0, second, 1), (2400.0, third, 0), (4100.0, third, 1), (5200.0, second, 1)]
-    sent = answers(bench, living + [(when, worker, DONE, epoch) for when, worker, epoch in done], 20_000, 3)
-    expect_commits(sent, 1, 4100, [4100, 5200])
-    expect_groups(sent, [(0.0, [0, 1, 2])])  # a death after the commit changes nothing: all have the sum
-    living = [one for worker in (first, third) for one in alive(worker, 100, 4000, 1) + alive(worker, 4100, 20_000, 2)]
-    living += alive(second, 150, 1000, 1)
-    done = [(700.0, first, 1), (900.0, third, 1), (5000.0, first, 2), (6000.0, second, 2), (7000.0, third, 1), (9000.0, third, 2)]
-    sent = answers(bench, living + [(when, worker, DONE, epoch) for when, worker, epoch in done], 20_000, 3)
-    expect_commits(sent, 2, 9000, [9000])
+    for _ in range(4):
+        first, second, third = (int(w) for w in draw.permutation(3))
+        living = [one for worker in range(3) for one in alive(worker, 100 + 50 * worker, 8000 + 2000 * worker, 1)]
+        times = (500 + np.cumsum(draw.uniform(200, 1400, 6))).tolist()
+        done = said(DONE, times, [(first, 1), (first, 1), (second, 1), (third, 0), (third, 1), (second, 1)])
+        sent = answers(bench, living + done, 20_000, 3)
+        expect_commits(sent, 1, times[4], times[4:])
+        expect_groups(sent, [(0.0, [0, 1, 2])])  # a death after the commit changes nothing: all have the sum
+        living = [one for worker in (first, third) for one in alive(worker, 100, 4000, 1) + alive(worker, 4100, 20_000, 2)]
+        living += alive(second, 150, 1000, 1)
+        times = [700.0, 900.0, *(4300 + np.cumsum(draw.uniform(200, 3000, 4))).tolist()]
+        done = said(DONE, times, [(first, 1), (third, 1), (first, 2), (second, 2), (third, 1), (third, 2)])
+        sent = answers(bench, living + done, 20_000, 3)
+        expect_commits(sent, 2, times[-1], times[-1:])
+
+
+def said(kind: int, times: Sequence[float], by: Sequence[tuple[int, int]]) -> list[Said]:
+    """Packets of a kind, each at its time by a worker in an epoch."""
+    return [(when, worker, kind, epoch) for when, (worker, epoch) in zip(times, by, strict=True)]
 
 
 def expect_commits(sent: Sequence[tuple[float, Update]], epoch: int, first: float, after: Sequence[float]) -> None:
@@ -284,18 +325,21 @@ def expect_commits(sent: Sequence[tuple[float, Update]], epoch: int, first: floa
 
 
 class Failing:
-    """A host that dies at a time; or hangs from then on, and wakes up with all that has arrived meanwhile."""
+    """A host that dies at a time; or hangs from then on, and wakes up with all that has arrived meanwhile.
+
+    If the time is infinite, it dies when it has the whole sum, before it can say so.
+    """
 
     def __init__(self, host: HostOn, at: float, wakes: float | None = None) -> None:
         self.host, self.at, self.wakes = host, at, wakes
         self.kept: list[bytes] = []
 
     def start(self, now: float, **given: Any) -> Calls:
-        return [*self.host.start(now, **given), ("timer", (self.wakes or self.at, "fails"))]
+        return [*self.host.start(now, **given), *([] if self.at == math.inf else [("timer", (self.wakes or self.at, "fails"))])]
 
     def receive(self, now: float, packet: bytes) -> Calls:
         if now < self.at:
-            return self.host.receive(now, packet)
+            return self._living(now, self.host.receive(now, packet))
         if self.wakes is not None and now < self.wakes:
             self.kept.append(packet)
             return []
@@ -310,6 +354,13 @@ class Failing:
             return [("timer", (self.wakes - now, timer))]
         return self._woken(now, lambda: self.host.expire(now, timer))
 
+    def _living(self, now: float, calls: Calls) -> Calls:
+        done = self.at == math.inf and any(kind == "send" and packet[14] == DONE for kind, packet in calls)
+        if not done:
+            return calls
+        self.at = now
+        return [("finish", None)]
+
     def _woken(self, now: float, go_on: Any) -> Calls:
         if self.wakes is None:
             return []
@@ -320,28 +371,42 @@ class Failing:
 CHUNKS = 150
 
 
+def moment(at: float) -> str:
+    return "before its DONE" if at == math.inf else f"at {at:.0f} µs"
+
+
 def run(
     bench: Workbench, parts: Sequence[Tensor], fails: Mapping[int, Sequence[float]], loss: Loss | None = None,
     patience: float = PATIENCE,
 ) -> Network:  # fmt: skip
     """Workers sum while some of them fail, each at its time; the others must have the sum of theirs."""
-    network = Network(loss=loss)
+    of_workers: set[bytes] = set()
+
+    def watch(packet: Packet) -> None:
+        got = read(packet.data)
+        if packet.target == "s1" and packet.source != "coordinator" and got is not None and got.kind in (ALIVE, DONE):
+            of_workers.add(packet.data)
+        elif packet.target == "coordinator" and packet.data not in of_workers:
+            raise Failure("another packet than an ALIVE or a DONE goes to the coordinator: the switch must add, and nobody else")
+
+    network = Network(loss=loss, watch=watch)
     hosts: dict[str, HostOn] = {}
     for worker in range(len(parts)):
         host = bench.given_host(GIVEN / "group_worker.py", "Worker", f"h{worker}")
         hosts[f"h{worker}"] = Failing(host, *fails[worker]) if worker in fails else host
-    network.star("s1", bench.switch(commands(len(parts)), ports=COORDINATOR + 1), hosts, LINK)
+    switch, port = started(bench, len(parts))
+    network.star("s1", switch, hosts, LINK)
     network.hosts["coordinator"] = bench.host("Coordinator", "the coordinator", "coordinator.py")
-    network.join("coordinator", 0, "s1", COORDINATOR, LINK)
+    network.join("coordinator", 0, "s1", port, LINK)
     given: dict[str, dict[str, Any]] = {"coordinator": {"workers": len(parts), "period": PERIOD, "patience": patience}}
     for worker, part in enumerate(parts):
         given[f"h{worker}"] = {"number": worker, "tensor": part, "slots": 16, "rto": 1000.0, "period": PERIOD}
     living = [worker for worker in range(len(parts)) if worker not in fails]
     try:
-        network.run(given, until=1e6)
+        network.run(given, until=2e5)
         check_sums({f"h{worker}": network.results[f"h{worker}"] for worker in living}, [parts[worker] for worker in living])
     except Failure as failure:
-        told = ", ".join(f"worker {w} {'dies' if len(at) == 1 else 'hangs'} at {at[0]:.0f} µs" for w, at in fails.items())
+        told = ", ".join(f"worker {w} {'dies' if len(at) == 1 else 'hangs'} {moment(at[0])}" for w, at in fails.items())
         wording = f"{told or 'nobody fails'}: {failure}; the sum is that of workers {living}"
         raise Failure(wording, "\n".join(filter(None, [failure.trace, shown(network.recent)]))) from None
     return network
@@ -354,6 +419,7 @@ def together(bench: Workbench) -> None:
     for deaths in (1, 1, 2):
         dead = draw.choice(4, deaths, replace=False)
         run(bench, tensors(4, CHUNKS * LANES), {int(worker): [float(draw.uniform(50, 1200))] for worker in dead})
+    run(bench, tensors(4, CHUNKS * LANES), {int(draw.integers(4)): [math.inf]})
 
 
 @lab.task("packets are lost, too, and a worker that was put out wakes up", points=10)
