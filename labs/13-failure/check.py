@@ -289,19 +289,19 @@ def commit(bench: Workbench) -> None:
         first, second, third = (int(w) for w in draw.permutation(3))
         living = [one for worker in range(3) for one in alive(worker, 100 + 50 * worker, 8000 + 2000 * worker, 1)]
         times = (500 + np.cumsum(draw.uniform(200, 1400, 6))).tolist()
-        done = said(DONE, times, [(first, 1), (first, 1), (second, 1), (third, 0), (third, 1), (second, 1)])
+        done = all_said(DONE, times, [(first, 1), (first, 1), (second, 1), (third, 0), (third, 1), (second, 1)])
         sent = answers(bench, living + done, 20_000, 3)
         expect_commits(sent, 1, times[4], times[4:])
         expect_groups(sent, [(0.0, [0, 1, 2])])  # a death after the commit changes nothing: all have the sum
         living = [one for worker in (first, third) for one in alive(worker, 100, 4000, 1) + alive(worker, 4100, 20_000, 2)]
         living += alive(second, 150, 1000, 1)
         times = [700.0, 900.0, *(4300 + np.cumsum(draw.uniform(200, 3000, 4))).tolist()]
-        done = said(DONE, times, [(first, 1), (third, 1), (first, 2), (second, 2), (third, 1), (third, 2)])
+        done = all_said(DONE, times, [(first, 1), (third, 1), (first, 2), (second, 2), (third, 1), (third, 2)])
         sent = answers(bench, living + done, 20_000, 3)
         expect_commits(sent, 2, times[-1], times[-1:])
 
 
-def said(kind: int, times: Sequence[float], by: Sequence[tuple[int, int]]) -> list[Said]:
+def all_said(kind: int, times: Sequence[float], by: Sequence[tuple[int, int]]) -> list[Said]:
     """Packets of a kind, each at its time by a worker in an epoch."""
     return [(when, worker, kind, epoch) for when, (worker, epoch) in zip(times, by, strict=True)]
 
