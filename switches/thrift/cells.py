@@ -92,12 +92,7 @@ class Cells:
         self._register("register_write", name, index, value)
 
     def bm_register_write_range(self, _: int, name: str, first: int, end: int, value: int) -> None:
-        self.switch.require("register", name, "InvalidRegisterOperation", "INVALID_REGISTER_NAME")
-        cells = next(one.number("cells") for one in self.switch.program.of_kind("register") if one.name == name)
-        if not 0 <= first <= end <= cells:
-            raise errors.error("InvalidRegisterOperation", "INVALID_INDEX")
-        for index in range(first, end):
-            self.bm_register_write(0, name, index, value)
+        self._register("register_write_range", name, first, end, value)
 
     def bm_register_reset(self, _: int, name: str) -> None:
         self._register("register_reset", name)

@@ -45,7 +45,7 @@ CODES = {
         (r"^usage", "BAD_RATES_LIST"),
         (r"is not a rate|second rate", "INVALID_INFO_RATE_VALUE"),
     ],
-    "InvalidRegisterOperation": [(r"there is no ", "INVALID_REGISTER_NAME"), (r"is not a cell", "INVALID_INDEX")],
+    "InvalidRegisterOperation": [(r"there is no ", "INVALID_REGISTER_NAME"), (r"is not a (cell|range)", "INVALID_INDEX")],
     "InvalidParseVSetOperation": [(r"there is no ", "INVALID_PARSE_VSET_NAME")],
     "InvalidCrcOperation": [
         (r"there is no ", "INVALID_CALCULATION_NAME"),

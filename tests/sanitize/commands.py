@@ -183,7 +183,8 @@ class Commands:
         short = array.rpartition(".")[2] if self.rng.random() < 0.3 else array
         value = self.rng.choice([self.number(), self.value(64), f"-{self.number()}", self.value(33)])
         return self.rng.choice([["register_read", short], ["register_read", short, self.number(80)], ["register_reset", short],
-                                ["register_write", short, self.number(80), value]])  # fmt: skip
+                                ["register_write", short, self.number(80), value],
+                                ["register_write_range", short, self.number(80), self.number(80), value]])  # fmt: skip
 
     def counter(self) -> list[object]:
         array = self.rng.choice([*self.words.counters, "hits", "nosuch"])

@@ -183,4 +183,7 @@ def test_counters_of_tables_are_offered_too() -> None:
         assert refused(made, "counter_read nothing 0") == "there is no counter nothing: choose one of Work.hits"
     with switch("runtime") as made:
         assert refused(made, "meter_get_rates nothing 0") == "there is no meter nothing: choose one of Work.pace, Work.limit"
-        assert refused(made, "meter_array_set_rates nothing 1:1 2:2") == "there is no meter nothing: choose one of Work.pace, Work.limit"
+        assert (
+            refused(made, "meter_array_set_rates nothing 1:1 2:2")
+            == "there is no meter nothing: choose one of Work.pace, Work.limit"
+        )

@@ -200,6 +200,11 @@ def test_ranges_of_cells_and_hashes_are_set() -> None:
     with served("runtime") as server:
         (standard,) = clients(server, "standard")
         standard.bm_register_write_range(0, "Work.kept", 1, 3, 9)
+        standard.bm_register_write_range(0, "Work.kept", 2, 2, 7)
+        for first, end in ((3, 5), (3, 2), (-1, 2)):
+            with pytest.raises(TYPES["InvalidRegisterOperation"]) as refused:
+                standard.bm_register_write_range(0, "Work.kept", first, end, 7)
+            assert refused.value.code == TYPES["RegisterOperationErrorCode"].INVALID_INDEX
         assert standard.bm_register_read_all(0, "Work.kept") == [0, 9, 9, 0]
         for first, end in ((-1, 2), (2, 1 << 31 - 1), (3, 2)):
             with pytest.raises(TYPES["InvalidRegisterOperation"]):

@@ -71,16 +71,30 @@ static void register_read(int argc, char **argv, struct reply *reply) {
     say(reply, "\n");
 }
 
+static void write_cells(const struct register_array *r, uint64_t first, uint64_t end, const char *value, struct reply *reply) {
+    uint8_t bytes[MAX_NUMBER];
+    if (!parse_negative(value, r->width, bytes) && !parse_number(value, r->width, bytes))
+        return fail(reply, "%s does not fit in the %u bits of %s", value, r->width, r->name);
+    for (uint64_t cell = first; cell < end; cell++) write_cell(r, (uint32_t)cell, bytes);
+}
+
 static void register_write(int argc, char **argv, struct reply *reply) {
     (void)argc;
     const struct register_array *r = find_register(argv[1], reply);
     uint64_t cell;
-    uint8_t bytes[MAX_NUMBER];
     if (!r) return;
     if (!parse_cell(argv[2], r->size, &cell)) return fail(reply, "%s is not a cell of %s, which has %u", argv[2], r->name, r->size);
-    if (!parse_negative(argv[3], r->width, bytes) && !parse_number(argv[3], r->width, bytes))
-        return fail(reply, "%s does not fit in the %u bits of %s", argv[3], r->width, r->name);
-    write_cell(r, (uint32_t)cell, bytes);
+    write_cells(r, cell, cell + 1, argv[3], reply);
+}
+
+static void register_write_range(int argc, char **argv, struct reply *reply) {
+    (void)argc;
+    const struct register_array *r = find_register(argv[1], reply);
+    uint64_t first, end;
+    if (!r) return;
+    if (!parse_uint(argv[3], r->size, &end) || !parse_uint(argv[2], end, &first))
+        return fail(reply, "%s to %s is not a range of cells of %s, which has %u", argv[2], argv[3], r->name, r->size);
+    write_cells(r, first, end, argv[4], reply);
 }
 
 static void clear(const struct register_array *r) {
@@ -163,6 +177,7 @@ const struct command state_commands[] = {
     {"show_resources", 1, 1, show_resources, ""},
     {"register_read", 2, 3, register_read, "REGISTER [CELL]"},
     {"register_write", 4, 4, register_write, "REGISTER CELL VALUE"},
+    {"register_write_range", 5, 5, register_write_range, "REGISTER FIRST END VALUE"},
     {"register_reset", 2, 2, register_reset, "REGISTER"},
     {"counter_read", 3, 3, counter_read, "COUNTER CELL"},
     {"counter_write", 5, 5, counter_write, "COUNTER CELL PACKETS BYTES"},
