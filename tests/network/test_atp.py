@@ -183,7 +183,7 @@ def test_a_killed_worker_ends_the_trial_by_name(atp_target: Target) -> None:
 
 
 def test_after_a_killed_worker_the_table_is_empty(atp_target: Target) -> None:
-    job = Job(Racks(2, 2, **FAST, servers=2), scheme="atp", settings={"slots": 16, "patience": 1.0})
+    job = Job(Racks(2, 2, **FAST, servers=2), scheme="atp", settings={"slots": 16, "patience": 4.0})
 
     def on_host(host: HostPlan) -> str:
         worker = job.worker(host)

@@ -256,3 +256,11 @@ def test_reset_state_empties_tables_and_puts_defaults_back(tables: OfflineSwitch
     tables.command("reset_state")
     assert [tables.command(f"table_num_entries {name}") for name in ("exactly", "by_prefix")] == ["0\n", "0\n"]
     assert results(tables, left=0x10, right=1)[:3] == (255, 0, fixed)
+
+
+def test_a_dump_shows_the_programs_entries_as_numbers_without_a_sign() -> None:
+    """All but a range across zero, which is no range of such numbers."""
+    with OfflineSwitch(build(Path("tests/programs/entries.p4"), sanitize=True)) as switch:
+        assert "entry 0: hdr.probe.s=ff => Work.exactly 1\n" in switch.command("table_dump exact_signed")
+        assert "hdr.probe.s=f0&&&f0 priority=0 => Work.masked 1\n" in switch.command("table_dump ternary_signed")
+        assert "hdr.probe.s=f6->fb priority=2 => Work.ranged 3\n" in switch.command("table_dump range_signed")

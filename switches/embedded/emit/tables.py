@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from .. import checked
@@ -119,8 +119,28 @@ def _looked_up(table: checked.Table) -> bool:
     return table.counter is not None or table.meter is not None or any(is_wide(bits_of(key.expression.type)) for key in table.keys)
 
 
+def _as_commands(table: checked.Table) -> Iterator[str]:
+    """What adds the program's entries when the switch starts; of entries of one key, the first."""
+    seen = set()
+    for entry in table.entries:
+        if any(_spans_zero(key, pattern) for key, pattern in zip(table.keys, entry.keys, strict=True)):
+            if _looked_up(table):
+                raise unsupported(
+                    entry.position, "a range from below zero to above it, in a table with a counter, meter or wide key"
+                )
+            continue  # as numbers without a sign, it is two ranges
+        command = _as_command(table, entry)
+        key = tuple(command.partition("=>")[0].split()[3:])
+        if key not in seen:
+            seen.add(key)
+            yield command
+
+
+def _spans_zero(key: checked.Key, pattern: checked.Pattern) -> bool:
+    return key.kind == "range" and pattern.kind == "range" and pattern.low < 0 <= pattern.high
+
+
 def _as_command(table: checked.Table, entry: checked.Entry) -> str:
-    """What adds an entry when the switch starts."""
     listed = table.actions[entry.action].action
     keys = [_as_key(key, pattern) for key, pattern in zip(table.keys, entry.keys, strict=True)]
     data = [hex(value & bits_of(p.type).mask) for p, value in zip(listed.data, entry.data, strict=True)]
@@ -130,14 +150,15 @@ def _as_command(table: checked.Table, entry: checked.Entry) -> str:
 
 
 def _as_key(key: checked.Key, pattern: checked.Pattern) -> str:
-    low, high = (0, 0) if pattern.kind == "any" else (pattern.low, pattern.high)
+    mask = bits_of(key.expression.type).mask
+    low, high = (0, 0) if pattern.kind == "any" else (pattern.low & mask, pattern.high & mask)
     match key.kind:
         case "exact":
             return hex(low)
         case "lpm":
             return f"{hex(low)}/{high.bit_count()}"
         case "range":
-            return f"{hex(low)}->{hex(high if pattern.kind == 'range' else bits_of(key.expression.type).mask)}"
+            return f"{hex(low)}->{hex(high if pattern.kind == 'range' else mask)}"
     return f"{hex(low)}&&&{hex(high)}"
 
 
@@ -185,7 +206,7 @@ def _describe(c: Context, table: checked.Table, name: str) -> None:
         c.globals.append(f"static const struct key_field {name}_keys[] = {{{', '.join(rows)}}};")
     rows = (action_info(c, listed.action, f"{name}_{i}_parameters") for i, listed in enumerate(table.actions))
     c.globals.append(f"static const struct action_info {name}_actions[] = {{{', '.join(rows)}}};")
-    c.entries += [_as_command(table, entry) for entry in table.entries]
+    c.entries += _as_commands(table)
     counts = f"true, .counter_name = {c_string(table.counter.control_name)}" if table.counter else "false"
     if table.meter:
         counts += f", .meter_name = {c_string(table.meter.control_name)}, .meter_bytes = {externs.counts_bytes(table.meter)}"
