@@ -262,5 +262,5 @@ def test_a_dump_shows_the_programs_entries_as_numbers_without_a_sign() -> None:
     """All but a range across zero, which is no range of such numbers."""
     with OfflineSwitch(build(Path("tests/programs/entries.p4"), sanitize=True)) as switch:
         assert "entry 0: hdr.probe.s=ff => Work.exactly 1\n" in switch.command("table_dump exact_signed")
-        assert "hdr.probe.s=f0&&&f0 priority=0 => Work.masked 1\n" in switch.command("table_dump ternary_signed")
-        assert "hdr.probe.s=f6->fb priority=2 => Work.ranged 3\n" in switch.command("table_dump range_signed")
+        assert "hdr.probe.s=f0&&&f0 priority=1 => Work.masked 1\n" in switch.command("table_dump ternary_signed")
+        assert "hdr.probe.s=f6->fb priority=3 => Work.ranged 3\n" in switch.command("table_dump range_signed")
