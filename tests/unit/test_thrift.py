@@ -26,6 +26,7 @@ from inalab.switches.embedded.build import build
 from inalab.switches.embedded.offline import OfflineSwitch
 from inalab.switches.sockets import socket_path
 from inalab.switches.thrift.binding import CALLS, TYPES, client
+from inalab.switches.thrift.learning import LearnList
 from inalab.switches.thrift.modules import thrift_connect
 from inalab.switches.thrift.server import ThriftServer
 from tests.golden.record_thrift import COMMANDS, LEARNT, Subscriber, learn, recorded
@@ -286,6 +287,14 @@ def listening(server: ThriftServer, subscribers: int) -> None:
     while len(server.notifications.subscribers) != subscribers:
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_samples_are_acknowledged_one_by_one() -> None:
+    kept = LearnList(1, [1], most=2)
+    assert kept.add([5], 0.0) == [] and [message[32:] for message in kept.add([6], 0.0)] == [b"\5\6"]
+    kept.acknowledge(0, [1])
+    assert kept.add([5], 0.0) == kept.add([6], 0.0) == []
+    assert [message[32:] for message in kept.due(1.0)] == [b"\6"]
 
 
 def test_a_subscriber_hears_what_comes_after_it_until_it_goes() -> None:
