@@ -42,6 +42,7 @@ class Machines:
         self.processes: list[psutil.Popen] = []
         self.scheduler = self.begin("scheduler", "scheduler", "--port", str(self.port), "--host", "tls://127.0.0.1")
         self.worker = self.begin("worker", "worker", self.address, "--cores", "1")
+        eventually(lambda: "Registered to" in self.said("worker"))  # a campaign ends where nobody listens yet
 
     def begin(self, log: str, *words: str, results: Path | None = None) -> psutil.Popen:
         """`inalab campaign WORDS`."""
