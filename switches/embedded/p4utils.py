@@ -65,11 +65,9 @@ class EmbeddedCompiler(P4C):
         defines = dict(d.split("=", 1) if "=" in d else (d, "1") for d in given.defines)
         self.json_out = str(build(Path(self.p4_src), defines, given.folders))
         if self.p4rt:
-            from google.protobuf import text_format
+            from ..p4runtime.p4info import as_text, p4info
 
-            from ..p4runtime.p4info import p4info
-
-            Path(self.p4rt_out).write_text(text_format.MessageToString(p4info(check_p4(Path(self.p4_src), defines, given.folders))))
+            Path(self.p4rt_out).write_text(as_text(p4info(check_p4(Path(self.p4_src), defines, given.folders))))
         self.sources = self._newest()
         self.compiled = True
 
@@ -176,7 +174,7 @@ class EmbeddedP4RuntimeSwitch(EmbeddedP4Switch, P4RuntimeSwitch):
         super().start(controllers)
         if self.p4rt_path is None:
             raise SwitchError(f"switch {self.name} has no P4Info: write net.setCompiler(p4rt=True) before the switches")
-        address = f"0.0.0.0:{self.grpc_port}"
+        address = f"127.0.0.1:{self.grpc_port}"
         words = [self.name, self.p4rt_path, "--device-id", str(self.device_id), "--address", address]
         with open(Path(self.log_dir) / f"p4rt.{self.name}.log" if self.log_enabled else os.devnull, "w") as log:
             command = [*WITH_SCRIPT, sys.executable, "-m", "inalab.switches.p4runtime", *words]

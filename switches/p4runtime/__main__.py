@@ -38,7 +38,7 @@ def main() -> None:
         from google.protobuf import text_format
         from p4.config.v1 import p4info_pb2
 
-        from .p4info import p4info
+        from .p4info import as_text, p4info
         from .server import P4RuntimeServer
     except ImportError as error:
         sys.exit(f'error: {error.name} is missing: pip install "inalab[p4runtime]"')
@@ -49,7 +49,7 @@ def main() -> None:
         else:
             info = p4info(check_p4(options.program, defines, options.include_dirs))
         if options.p4info is not None:
-            options.p4info.write_text(text_format.MessageToString(info))
+            options.p4info.write_text(as_text(info))
         server = P4RuntimeServer(info, SocketControl(socket_path(options.switch)), options.device_id, options.packets)
         server.start(options.address or [ADDRESS])
     except CompileError as error:

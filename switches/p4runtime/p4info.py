@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2, p4types_pb2
 
 from ..embedded import checked
@@ -29,6 +30,11 @@ METER_UNITS = {"bytes": p4info_pb2.MeterSpec.BYTES, "packets": p4info_pb2.MeterS
 def p4info(program: checked.Program) -> Any:
     """The P4Info message of a program."""
     return _Writer(program).write()
+
+
+def as_text(info: Any) -> str:
+    """A P4Info message as p4c writes it to a file."""
+    return str(text_format.MessageToString(info))
 
 
 class _Writer:

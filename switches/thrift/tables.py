@@ -249,8 +249,6 @@ def _key_word(key: Key, given: Any) -> str:
             return f"{word(values[0])}/{values[1]}"
         case "range":
             return f"{word(values[0])}->{word(values[1])}"
-        case "optional" if int.from_bytes(values[1]) != 0:
-            return word(values[0])
     return f"{word(values[0])}&&&{word(values[1])}"
 
 

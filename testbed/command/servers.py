@@ -176,13 +176,11 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 def _write_build(exercise: Exercise, folder: Path) -> None:
     """Write the files that controllers expect of a compiled program: P4Info, and a stand-in for BMv2's JSON."""
     try:
-        from google.protobuf import text_format
-
-        from inalab.switches.p4runtime.p4info import p4info
+        from inalab.switches.p4runtime.p4info import as_text, p4info
     except ImportError as error:
         raise ExerciseError(f'P4Runtime needs {error.name}, which is missing: pip install "inalab[p4runtime]"') from None
     for program in {switch.program for switch in exercise.switches.values()}:
-        text = text_format.MessageToString(p4info(check_p4(program)))
+        text = as_text(p4info(check_p4(program)))
         folder.mkdir(exist_ok=True)
         for suffix in (".p4.p4info.txtpb", ".p4.p4info.txt"):
             (folder / f"{program.stem}{suffix}").write_text(text)

@@ -167,7 +167,7 @@ def test_the_program_is_described_as_controllers_read_it() -> None:
         assert [one.port_num for one in standard.bm_dev_mgr_show_ports()][:2] == [0, 1]
 
 
-def test_optional_keys_are_matched_with_whole_masks_or_none() -> None:
+def test_optional_keys_are_matched_with_the_masks_that_are_given() -> None:
     exact, ternary, ranged = (TYPES[f"BmMatchParam{kind}"] for kind in ("Exact", "Ternary", "Range"))
     kinds, make = TYPES["BmMatchParamType"], TYPES["BmMatchParam"]
     first = make(kinds.TERNARY, ternary=ternary(b"\1", b"\xff"))
@@ -185,6 +185,8 @@ def test_optional_keys_are_matched_with_whole_masks_or_none() -> None:
         one, other = standard.bm_mt_get_entries(0, "Work.masked")
         assert (one.match_key[2].ternary.mask, other.match_key[2].ternary.mask) == (b"\xff" * 4, bytes(4))
         assert one.options.priority == 5 and one.match_key[1] == second
+        add(make(kinds.TERNARY, ternary=ternary(b"\0\0\1\7", b"\0\0\0\xff")))
+        assert standard.bm_mt_get_entry(0, "Work.masked", 2).match_key[2].ternary == ternary(b"\0\0\0\7", b"\0\0\0\xff")
         for wrong in (
             make(kinds.EXACT, exact=exact(bytes(4))),
             make(kinds.TERNARY, ternary=ternary(b"\1", b"\1")),
